@@ -110,7 +110,8 @@ pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
 }
 
 /// Marks a file of a layer as copied from the tree below, where the file system supports marks. The
-/// caller must be allowed to write to it: a read-only file is marked before it gets its permission bits.
+/// caller must be allowed to write to it: a read-only file is marked before it gets its permission
+/// bits.
 pub(crate) fn mark_copied_up(file: BorrowedFd<'_>) -> Result<(), FileSystemError> {
     match setxattr(proc_path(file), ORIGIN_MARK, b"y", XattrFlags::empty()) {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
@@ -131,7 +132,8 @@ pub(crate) fn mark_applied(upper: &DirectoryHandle, rel: &RelPath) -> Result<(),
 }
 
 /// Creates the directories of a layer above `rel` that are missing. They get the permission bits of
-/// those in `tree`, the tree below, and like them they are not created again if the user removes them.
+/// those in `tree`, the tree below, and like them they are not created again if the user removes
+/// them.
 pub(crate) fn make_parents_over(
     tree: &DirectoryHandle,
     upper: &DirectoryHandle,

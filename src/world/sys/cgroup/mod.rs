@@ -159,10 +159,10 @@ pub(crate) struct CommandCgroup {
 }
 
 impl CommandCgroup {
-    /// Opens the files by which a process with one thread joins the group: it writes [`OWN_PROCESS`]
-    /// to each of them, and everything that it starts afterwards is in the group, too. To move another
-    /// process into the group, the kernel would block the start of processes on the whole machine
-    /// and wait 10 ms or more.
+    /// Opens the files by which a process with one thread joins the group: it writes
+    /// [`OWN_PROCESS`] to each of them, and everything that it starts afterwards is in the group,
+    /// too. To move another process into the group, the kernel would block the start of processes
+    /// on the whole machine and wait 10 ms or more.
     pub(crate) fn join_handles(&self) -> io::Result<Vec<OwnedFd>> {
         let handles = self.dirs.iter().map(|(version, dir)| {
             let file = match version {

@@ -111,7 +111,8 @@ impl HelperSpawner {
 
     /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with
     /// the last of the clones, or with its fork server, and is never recreated. The handles are
-    /// those of [`ForkServer::enter_overlay`]: on the root, then on the directories of the overlays.
+    /// those of [`ForkServer::enter_overlay`]: on the root, then on the directories of the
+    /// overlays.
     pub(crate) fn in_overlay(&self, request: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (reply, receiver) = channel();
         let fork = SpawnerRequest::ForkOverlayServer(reply);

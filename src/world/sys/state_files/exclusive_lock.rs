@@ -55,7 +55,7 @@ mod tests {
         try_lock_exclusive(&own, long).unwrap();
         check.join().unwrap();
         let start_time = Instant::now();
-        assert!(taken(try_lock_exclusive(&open(), long)));
+        assert!(is_taken(try_lock_exclusive(&open(), long)));
         assert!(start_time.elapsed() < long);
     }
 }
