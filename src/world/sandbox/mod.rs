@@ -195,8 +195,8 @@ impl ExitReason {
     }
 }
 
-/// Returns the program, in backticks, if `step` is the one that starts it; `None` for a step that builds
-/// its sandbox, such as starting a thread.
+/// Returns the program, in backticks, if `step` is the one that starts it; `None` for a step that
+/// builds its sandbox, such as starting a thread.
 fn unstarted_program(step: &str) -> Option<&str> {
     step.strip_prefix(START_STEP_PREFIX)
         .filter(|program| program.starts_with('`'))

@@ -83,10 +83,10 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
     obstacles
 }
 
-/// Returns why overlays over `trees` would not work and what the user can do, if so. For mounts, see
-/// [`nested_mount`]. Files of others are an obstacle because only the user and group of massgen's
-/// process exist in the namespaces of a sandbox, so that the kernel copies no file of others into an
-/// upper layer.
+/// Returns why overlays over `trees` would not work and what the user can do, if so. For mounts,
+/// see [`nested_mount`]. Files of others are an obstacle because only the user and group of
+/// massgen's process exist in the namespaces of a sandbox, so that the kernel copies no file of
+/// others into an upper layer.
 pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(path) = foreign_writable(tree)? {
