@@ -1,6 +1,7 @@
 """The host of an agent's custom tools: an MCP server on standard input and output that offers
 functions of the user's Python files. massgen runs it in the agent's sandbox with two variables:
-`SETUP`, what to offer, and `INPUT`, where requests come from. It needs only the standard library."""
+`SETUP`, what to offer, and `INPUT`, where requests come from. It needs only the standard
+library."""
 
 import asyncio
 import base64
@@ -30,7 +31,7 @@ DATA_CHARS_MAX = 4 * 1024 * 1024
 ALL_DATA_CHARS_MAX = 8 * 1024 * 1024
 BLOCKS_MAX = 400
 # Results of a generator that are kept.
-STREAMED_MAX = 10_000
+STREAMED_RESULTS_MAX = 10_000
 # Limits of an error: characters of its message, and calls that lead to it.
 ERROR_CHARS_MAX = 2000
 FRAMES_MAX = 5
@@ -45,7 +46,7 @@ IMAGE_TYPES = [
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
 ]
-TO_INSTALL = "run `pip install massgen`, or set `path` to your own file"
+INSTALL_HINT = "run `pip install massgen`, or set `path` to your own file"
 
 
 # The module `massgen.tool`, as far as tools use it.
@@ -102,29 +103,29 @@ OWN_MODULES = ["massgen", "massgen.tool", "massgen.tool._result", "massgen.tool.
 
 
 def installed_package():
-    """Returns the directory of the package `massgen`, or None."""
+    """Returns the directory of the package `massgen`, or None if it is not installed."""
     try:
         spec = importlib.machinery.PathFinder.find_spec("massgen")
     except (ImportError, ValueError):
         return None
-    places = list(spec.submodule_search_locations or []) if spec else []
-    return places[0] if places else None
+    directories = list(spec.submodule_search_locations or []) if spec else []
+    return directories[0] if directories else None
 
 
 def add_own_modules(package):
     """Adds the modules that tools import. What they lack is read from the package, if it is
     installed; importing all of it would take seconds."""
-    made = {name: types.ModuleType(name) for name in OWN_MODULES}
-    made["massgen"].__path__ = [package] if package else []
-    made["massgen.tool"].__path__ = [os.path.join(package, "tool")] if package else []
+    modules = {name: types.ModuleType(name) for name in OWN_MODULES}
+    modules["massgen"].__path__ = [package] if package else []
+    modules["massgen.tool"].__path__ = [os.path.join(package, "tool")] if package else []
     for name in ["massgen.tool", "massgen.tool._result"]:
-        vars(made[name]).update(RESULT_NAMES)
+        vars(modules[name]).update(RESULT_NAMES)
     for name in ["massgen.tool", "massgen.tool._decorators"]:
-        made[name].context_params = context_params
-    made["massgen"].tool = made["massgen.tool"]
-    made["massgen.tool"]._result = made["massgen.tool._result"]
-    made["massgen.tool"]._decorators = made["massgen.tool._decorators"]
-    sys.modules.update(made)
+        modules[name].context_params = context_params
+    modules["massgen"].tool = modules["massgen.tool"]
+    modules["massgen.tool"]._result = modules["massgen.tool._result"]
+    modules["massgen.tool"]._decorators = modules["massgen.tool._decorators"]
+    sys.modules.update(modules)
 
 
 def remove_own_modules():
@@ -145,7 +146,7 @@ class Loader:
         self.loaded = {}
         add_own_modules(self.package)
 
-    def attempt(self, load):
+    def load_with_fallback(self, load):
         """Loads with massgen's own modules, and if these lack something, with the package's."""
         try:
             return load()
@@ -155,32 +156,32 @@ class Loader:
             remove_own_modules()
             return load()
 
-    def module(self, wanted):
+    def load_module(self, entry):
         """Returns the module that an entry names."""
-        path, source = wanted.get("path"), wanted.get("source")
+        path, source = entry.get("path"), entry.get("source")
         if path is None:
             return None
         if path not in self.loaded:
             try:
-                self.loaded[path] = self.attempt(lambda: self.load(path, source))
+                self.loaded[path] = self.load_with_fallback(lambda: self.load(path, source))
             except Unusable as why:
                 self.loaded[path] = why
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     raise
-                self.loaded[path] = Unusable(f"its file cannot be loaded: {brief(error)}")
-        found = self.loaded[path]
-        if isinstance(found, Unusable):
-            raise found
-        return found
+                self.loaded[path] = Unusable(f"its file cannot be loaded: {brief_error(error)}")
+        module = self.loaded[path]
+        if isinstance(module, Unusable):
+            raise module
+        return module
 
     def load(self, path, source):
         if source is None and path.endswith(".py"):
-            path, source = self.packaged(path)
+            path, source = self.read_packaged_file(path)
         if source is None:
-            return self.named(path)
-        stem = re.sub(r"\W", "_", os.path.basename(path)[:-3])
-        name = f"custom_tools_{len(self.loaded)}_{stem}"
+            return self.import_by_name(path)
+        module_stem = re.sub(r"\W", "_", os.path.basename(path)[:-3])
+        name = f"custom_tools_{len(self.loaded)}_{module_stem}"
         module = types.ModuleType(name)
         module.__file__ = path
         directory = os.path.dirname(path)
@@ -191,24 +192,24 @@ class Loader:
         exec(compile(source, path, "exec"), vars(module))
         return module
 
-    def packaged(self, path):
+    def read_packaged_file(self, path):
         """Reads a file of the package `massgen`."""
         if not path.startswith("massgen/") and not self.package:
             raise Unusable(
                 f"there is no file `{path}`: relative paths start in the directory of the config"
             )
         if not self.package:
-            raise Unusable(f"there is no file `{path}`, and no package `massgen`: {TO_INSTALL}")
+            raise Unusable(f"there is no file `{path}`, and no package `massgen`: {INSTALL_HINT}")
         parts = [part for part in path.split("/") if part not in ("", ".")]
-        below = parts[1:] if parts[:1] == ["massgen"] else ["tool"] + parts
-        place = os.path.join(self.package, *below)
-        inside = os.path.realpath(place).startswith(os.path.realpath(self.package) + os.sep)
-        if ".." in parts or not inside or not os.path.isfile(place):
+        rel_parts = parts[1:] if parts[:1] == ["massgen"] else ["tool"] + parts
+        file_path = os.path.join(self.package, *rel_parts)
+        is_inside = os.path.realpath(file_path).startswith(os.path.realpath(self.package) + os.sep)
+        if ".." in parts or not is_inside or not os.path.isfile(file_path):
             raise Unusable(f"there is no file `{path}`, also not in the package `massgen`")
-        with open(place, encoding="utf-8") as file:
-            return place, file.read(1 << 20)
+        with open(file_path, encoding="utf-8") as file:
+            return file_path, file.read(1 << 20)
 
-    def named(self, path):
+    def import_by_name(self, path):
         """Imports a module by its name, in `massgen.tool` first."""
         for name in [f"massgen.tool.{path}", f"massgen.tool._{path}", path]:
             try:
@@ -218,33 +219,33 @@ class Loader:
                     raise
         raise Unusable(f"there is no module `{path}`")
 
-    def function(self, wanted):
-        module, name = self.module(wanted), wanted["function"]
+    def find_function(self, entry):
+        module, name = self.load_module(entry), entry["function"]
         if module is None:
-            return self.built_in(name)
-        found = getattr(module, name, None)
-        if found is None:
-            raise Unusable(f"`{wanted['path']}` has no function `{name}`")
-        if not callable(found):
-            raise Unusable(f"`{name}` of `{wanted['path']}` is not a function")
-        return found
+            return self.find_built_in(name)
+        function = getattr(module, name, None)
+        if function is None:
+            raise Unusable(f"`{entry['path']}` has no function `{name}`")
+        if not callable(function):
+            raise Unusable(f"`{name}` of `{entry['path']}` is not a function")
+        return function
 
-    def built_in(self, name):
+    def find_built_in(self, name):
         """Finds a function of the package `massgen` by its name alone."""
         if not self.package:
-            raise Unusable(f"it has no `path`, and there is no package `massgen`: {TO_INSTALL}")
-        modules = ["_basic", "_code_executors", "_file_handlers", "_multimodal_tools"]
-        for module in modules:
+            raise Unusable(f"it has no `path`, and there is no package `massgen`: {INSTALL_HINT}")
+        module_names = ["_basic", "_code_executors", "_file_handlers", "_multimodal_tools"]
+        for module_name in module_names:
             try:
-                load = lambda: importlib.import_module(f"massgen.tool.{module}")
-                found = getattr(self.attempt(load), name, None)
+                load = lambda: importlib.import_module(f"massgen.tool.{module_name}")
+                function = getattr(self.load_with_fallback(load), name, None)
             except Exception:
                 continue
-            if callable(found):
-                return found
+            if callable(function):
+                return function
         raise Unusable(f"the package `massgen` has no function `{name}`: set its `path`")
 
-    def discovered(self, excluded, notes):
+    def discover(self, excluded, notes):
         """Yields the tools of the package's directories that describe themselves."""
         if not self.package:
             notes.append(
@@ -254,28 +255,29 @@ class Loader:
             return
         root = os.path.join(self.package, "tool")
         for name in sorted(os.listdir(root)):
-            described = os.path.isfile(os.path.join(root, name, "TOOL.md"))
-            if name in excluded or not described:
+            describes_itself = os.path.isfile(os.path.join(root, name, "TOOL.md"))
+            if name in excluded or not describes_itself:
                 continue
             try:
                 load = lambda: importlib.import_module(f"massgen.tool.{name}")
-                module = self.attempt(load)
+                module = self.load_with_fallback(load)
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     raise
-                notes.append(f"the tools in `massgen/tool/{name}` are not offered: {brief(error)}")
+                why = brief_error(error)
+                notes.append(f"the tools in `massgen/tool/{name}` are not offered: {why}")
                 continue
-            for public in sorted(vars(module)):
-                function = getattr(module, public)
-                if not public.startswith("_") and returns_result(function):
-                    yield public, function
+            for public_name in sorted(vars(module)):
+                function = getattr(module, public_name)
+                if not public_name.startswith("_") and returns_result(function):
+                    yield public_name, function
 
 
 def returns_result(function):
     if not inspect.isfunction(function):
         return False
-    said = function.__annotations__.get("return", "")
-    return "ExecutionResult" in (said if isinstance(said, str) else repr(said))
+    annotation = function.__annotations__.get("return", "")
+    return "ExecutionResult" in (annotation if isinstance(annotation, str) else repr(annotation))
 
 
 # Docstrings and schemas.
@@ -291,41 +293,44 @@ FIELD = re.compile(r"^:(\w+)\s*([^:]*):\s*(.*)$")
 
 def read_docstring(text):
     """Returns the description and what the sections say about each parameter."""
-    description, about = [], {}
+    description, parameter_docs = [], {}
     section, name, indent = None, None, 0
     lines = inspect.cleandoc(text or "").splitlines()
     for index, line in enumerate(lines):
-        bare = line.strip()
-        field = FIELD.match(bare)
-        after = lines[index + 1].strip() if index + 1 < len(lines) else ""
-        underlined = len(after) > 2 and set(after) == {"-"}
-        if line == bare and SECTION.match(bare) and (bare.endswith(":") or underlined):
-            section, name = bare.rstrip(": ").lower(), None
-        elif field:
+        stripped = line.strip()
+        field_match = FIELD.match(stripped)
+        next_line = lines[index + 1].strip() if index + 1 < len(lines) else ""
+        is_underlined = len(next_line) > 2 and set(next_line) == {"-"}
+        is_heading = stripped.endswith(":") or is_underlined
+        if line == stripped and SECTION.match(stripped) and is_heading:
+            section, name = stripped.rstrip(": ").lower(), None
+        elif field_match:
             section, name = "field", None
-            if field.group(1) in ("param", "parameter", "arg", "argument"):
-                name = field.group(2).split()[-1] if field.group(2).split() else None
+            if field_match.group(1) in ("param", "parameter", "arg", "argument"):
+                name = field_match.group(2).split()[-1] if field_match.group(2).split() else None
                 if name:
-                    about[name], indent = [field.group(3)], 0
+                    parameter_docs[name], indent = [field_match.group(3)], 0
         elif section is None:
             description.append(line)
         elif section in ("args", "arguments", "parameters", "params"):
-            found = PARAMETER.match(bare)
+            match = PARAMETER.match(stripped)
             depth = len(line) - len(line.lstrip())
-            if found and (name is None or depth <= indent):
-                name, indent = found.group(1), depth
-                about[name] = [found.group(2)]
-                if line == bare:  # NumPy: `name : type`, described on the lines below.
-                    about[name] = []
-            elif line == bare and bare.isidentifier():
-                name, indent = bare, 0
-                about[name] = []
-            elif name and bare and set(bare) != {"-"}:
-                about[name].append(bare)
-        elif section == "field" and name and bare:
-            about[name].append(bare)
-    said = {name: " ".join(part for part in parts if part) for name, parts in about.items()}
-    return "\n".join(description).strip(), said
+            if match and (name is None or depth <= indent):
+                name, indent = match.group(1), depth
+                parameter_docs[name] = [match.group(2)]
+                if line == stripped:  # NumPy: `name : type`, described on the lines below.
+                    parameter_docs[name] = []
+            elif line == stripped and stripped.isidentifier():
+                name, indent = stripped, 0
+                parameter_docs[name] = []
+            elif name and stripped and set(stripped) != {"-"}:
+                parameter_docs[name].append(stripped)
+        elif section == "field" and name and stripped:
+            parameter_docs[name].append(stripped)
+    parameter_texts = {
+        name: " ".join(part for part in parts if part) for name, parts in parameter_docs.items()
+    }
+    return "\n".join(description).strip(), parameter_texts
 
 
 SIMPLE = {
@@ -356,7 +361,7 @@ MAPPINGS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def choices(values):
+def enum_schema(values):
     """Returns the schema of one of these values."""
     kinds = {TYPE_NAMES.get(type(value)) for value in values}
     schema = {"enum": list(values)}
@@ -371,48 +376,49 @@ def schema_of(kind, depth=SCHEMA_DEPTH_MAX):
         return {}
     if isinstance(kind, type) and kind in SIMPLE:
         return dict(SIMPLE[kind])
-    inner = lambda one: schema_of(one, depth - 1)
+    inner_schema = lambda annotation: schema_of(annotation, depth - 1)
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is not None and hasattr(kind, "__metadata__"):
-        schema = inner(parts[0])
-        said = [getattr(one, "description", one) for one in kind.__metadata__]
-        said = [one for one in said if isinstance(one, str)]
-        return {**schema, "description": said[0]} if said else schema
+        schema = inner_schema(parts[0])
+        metadata = [getattr(item, "description", item) for item in kind.__metadata__]
+        descriptions = [item for item in metadata if isinstance(item, str)]
+        return {**schema, "description": descriptions[0]} if descriptions else schema
     if origin is typing.Literal:
-        return choices(parts)
+        return enum_schema(parts)
     if origin is typing.Union or origin is getattr(types, "UnionType", typing.Union):
-        return {"anyOf": [inner(part) for part in parts]}
+        return {"anyOf": [inner_schema(part) for part in parts]}
     if origin in LISTS or kind in LISTS:
         items = [part for part in parts if part is not Ellipsis]
         schema = {"type": "array"}
         if len(items) == 1:
-            schema["items"] = inner(items[0])
+            schema["items"] = inner_schema(items[0])
         return schema
     if origin in MAPPINGS or kind in MAPPINGS:
         schema = {"type": "object"}
-        if len(parts) == 2 and inner(parts[1]):
-            schema["additionalProperties"] = inner(parts[1])
+        if len(parts) == 2 and inner_schema(parts[1]):
+            schema["additionalProperties"] = inner_schema(parts[1])
         return schema
     if isinstance(kind, type):
-        return schema_of_class(kind, inner)
+        return schema_of_class(kind, inner_schema)
     return {}
 
 
-def schema_of_class(kind, inner):
+def schema_of_class(kind, inner_schema):
     if issubclass(kind, enum.Enum):
-        return choices([member.value for member in kind])
+        return enum_schema([member.value for member in kind])
     if hasattr(kind, "model_json_schema"):
         return kind.model_json_schema()
     if issubclass(kind, os.PathLike):
         return {"type": "string"}
     if dataclasses.is_dataclass(kind) or hasattr(kind, "__total__"):
         fields = typing.get_type_hints(kind)
-        schema = {"type": "object", "properties": {key: inner(fields[key]) for key in fields}}
-        needed = sorted(getattr(kind, "__required_keys__", []))
-        return {**schema, "required": needed} if needed else schema
-    for simple in (bool, int, float, str):
-        if issubclass(kind, simple):
-            return dict(SIMPLE[simple])
+        properties = {key: inner_schema(fields[key]) for key in fields}
+        schema = {"type": "object", "properties": properties}
+        required = sorted(getattr(kind, "__required_keys__", []))
+        return {**schema, "required": required} if required else schema
+    for base in (bool, int, float, str):
+        if issubclass(kind, base):
+            return dict(SIMPLE[base])
     return {}
 
 
@@ -439,47 +445,47 @@ class Tool:
         if unknown:
             raise Unusable(f"`preset_args` has `{unknown[0]}`, which it does not take")
         injected = set(getattr(target, "__context_params__", ())) | ({"agent_cwd"} & known)
-        for parameter in sorted(injected - set(preset)):
-            if parameter not in known:
-                raise Unusable(f"`context_params` has `{parameter}`, which it does not take")
-            if context.get(parameter) is not None:
-                self.hidden[parameter] = context[parameter]
-            elif parameters[parameter].default is inspect.Parameter.empty:
-                raise Unusable(f"it needs `{parameter}`, which massgen does not give to tools")
-            else:
-                injected.add(parameter)
+        for key in sorted(injected - set(preset)):
+            if key not in known:
+                raise Unusable(f"`context_params` has `{key}`, which it does not take")
+            if context.get(key) is not None:
+                self.hidden[key] = context[key]
+            elif parameters[key].default is inspect.Parameter.empty:
+                raise Unusable(f"it needs `{key}`, which massgen does not give to tools")
         self.parameters = {
-            key: one
-            for key, one in parameters.items()
+            key: parameter
+            for key, parameter in parameters.items()
             if key not in self.hidden
             and key not in injected
-            and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         }
-        if any(one.kind is one.POSITIONAL_ONLY for one in self.parameters.values()):
+        kinds = [parameter.kind for parameter in self.parameters.values()]
+        if inspect.Parameter.POSITIONAL_ONLY in kinds:
             raise Unusable("it has parameters that can only be given by position")
-        said, about = read_docstring(target.__doc__)
-        self.description = description or said
-        self.schema = self.describe(target, about)
+        doc_description, parameter_docs = read_docstring(target.__doc__)
+        self.description = description or doc_description
+        self.schema = self.describe(target, parameter_docs)
 
-    def describe(self, target, about):
+    def describe(self, target, parameter_docs):
         try:
             hints = typing.get_type_hints(target, include_extras=True)
         except TypeError:
             hints = {}
         except Exception as error:
             hints = {}
+            why = brief_error(error)
             self.notes.append(
-                f"`{PREFIX}{self.name}` is offered without types: they cannot be read: {brief(error)}"
+                f"`{PREFIX}{self.name}` is offered without types: they cannot be read: {why}"
             )
         properties, required = {}, []
-        for key, one in self.parameters.items():
+        for key, parameter in self.parameters.items():
             schema = schema_of(hints.get(key, inspect.Parameter.empty))
-            if about.get(key):
-                schema["description"] = about[key]
-            if one.default is inspect.Parameter.empty:
+            if parameter_docs.get(key):
+                schema["description"] = parameter_docs[key]
+            if parameter.default is inspect.Parameter.empty:
                 required.append(key)
-            elif one.default is not None and as_json(one.default) is not None:
-                schema["default"] = as_json(one.default)
+            elif parameter.default is not None and as_json(parameter.default) is not None:
+                schema["default"] = as_json(parameter.default)
             properties[key] = schema
         schema = {"type": "object", "properties": properties}
         return {**schema, "required": required} if required else schema
@@ -502,88 +508,89 @@ class Tool:
     async def run(self, arguments):
         target = getattr(self.function, "func", self.function)
         if inspect.isasyncgenfunction(target):
-            made = self.function(**arguments)
+            outcome = self.function(**arguments)
         elif asyncio.iscoroutinefunction(target):
-            made = await self.function(**arguments)
+            outcome = await self.function(**arguments)
         else:
-            made = await in_thread(lambda: settle(self.function(**arguments)))
-        if inspect.isawaitable(made):
-            made = await made
-        if inspect.isasyncgen(made):
+            outcome = await run_in_thread(lambda: exhaust_generator(self.function(**arguments)))
+        if inspect.isawaitable(outcome):
+            outcome = await outcome
+        if inspect.isasyncgen(outcome):
             results = []
-            async for result in made:
-                results = kept(results, result)
+            async for result in outcome:
+                results = add_result(results, result)
             return reply(results)
-        return reply(made if isinstance(made, Streamed) else [made])
+        return reply(outcome if isinstance(outcome, StreamedResults) else [outcome])
 
     def expected(self):
         return ", ".join(f"`{key}`" for key in self.parameters) or "none"
 
 
-class Streamed(list):
+class StreamedResults(list):
     """The results of a generator."""
 
 
-def settle(made):
-    """Runs a generator to its end, in the thread of the call."""
-    if not inspect.isgenerator(made):
-        return made
-    results = Streamed()
-    for result in made:
-        results = Streamed(kept(results, result))
+def exhaust_generator(outcome):
+    """Returns the results of a generator, run to its end in the thread of the call, and any other
+    outcome as it is."""
+    if not inspect.isgenerator(outcome):
+        return outcome
+    results = StreamedResults()
+    for result in outcome:
+        results = StreamedResults(add_result(results, result))
     return results
 
 
-def kept(results, result):
+def add_result(results, result):
     """Adds a result; what is only for a log goes to standard error."""
     if getattr(result, "is_log", False):
         for block in getattr(result, "output_blocks", []):
             print(getattr(block, "data", block), file=sys.stderr)
         return results
-    if len(results) >= STREAMED_MAX:
-        raise ValueError(f"it yields more than {STREAMED_MAX} results")
+    if len(results) >= STREAMED_RESULTS_MAX:
+        raise ValueError(f"it yields more than {STREAMED_RESULTS_MAX} results")
     results.append(result)
     return results
 
 
-async def in_thread(call):
+async def run_in_thread(call):
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
+    future = loop.create_future()
 
     def settle_future(set_outcome, value):
-        if not done.done():
+        if not future.done():
             set_outcome(value)
 
-    def work():
+    def run_call():
         try:
-            outcome = (done.set_result, call())
+            outcome = (future.set_result, call())
         except BaseException as error:
             # A future takes no `StopIteration`.
             if isinstance(error, StopIteration):
                 error = RuntimeError("StopIteration")
-            outcome = (done.set_exception, error)
+            outcome = (future.set_exception, error)
         loop.call_soon_threadsafe(settle_future, *outcome)
 
     # A call that is no longer waited for must not keep the host alive.
-    threading.Thread(target=work, daemon=True).start()
-    return await done
+    threading.Thread(target=run_call, daemon=True).start()
+    return await future
 
 
 # Results.
 
 
-def clean(text):
+def to_encodable(text):
     """Returns text that JSON in UTF-8 can carry."""
     return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def text_block(text):
-    return {"type": "text", "text": clean(text)}
+    return {"type": "text", "text": to_encodable(text)}
 
 
-def within_limits(blocks):
+def limit_blocks(blocks):
     """Cuts what is longer than a result may be: a message that is too long would get lost."""
-    kept, text_left, data_left = [], TEXT_CHARS_MAX, ALL_DATA_CHARS_MAX
+    kept_blocks, text_left, data_left = [], TEXT_CHARS_MAX, ALL_DATA_CHARS_MAX
     for block in blocks[:BLOCKS_MAX]:
         if "data" in block:
             size = len(block["data"])
@@ -592,16 +599,16 @@ def within_limits(blocks):
             else:
                 data_left -= size
         if "text" in block:
-            more = len(block["text"]) - text_left
-            if more > 0:
+            excess = len(block["text"]) - text_left
+            if excess > 0:
                 cut = block["text"][:text_left]
-                kept.append(text_block(f"{cut}\n[{more} characters left out]"))
+                kept_blocks.append(text_block(f"{cut}\n[{excess} characters left out]"))
                 break
             text_left -= len(block["text"])
-        kept.append(block)
+        kept_blocks.append(block)
     if len(blocks) > BLOCKS_MAX:
-        kept.append(text_block(f"[{len(blocks) - BLOCKS_MAX} parts left out]"))
-    return kept
+        kept_blocks.append(text_block(f"[{len(blocks) - BLOCKS_MAX} parts left out]"))
+    return kept_blocks
 
 
 def data_block(kind, data):
@@ -609,8 +616,8 @@ def data_block(kind, data):
     data = data if isinstance(data, str) else base64.b64encode(data).decode()
     mime = None
     if data.startswith("data:"):
-        head, _, data = data.partition(",")
-        mime = head[5:].split(";")[0] or None
+        header, _, data = data.partition(",")
+        mime = header[5:].split(";")[0] or None
     data = "".join(data.split())
     if len(data) > DATA_CHARS_MAX:
         return text_block(f"[{kind}: {len(data)} characters of base64, more than {DATA_CHARS_MAX}]")
@@ -620,9 +627,9 @@ def data_block(kind, data):
         return text_block(f"[{kind}: not base64]")
     if kind == "audio":
         return {"type": "audio", "data": data, "mimeType": mime or "audio/wav"}
-    for magic, found in IMAGE_TYPES:
+    for magic, image_type in IMAGE_TYPES:
         if start.startswith(magic):
-            mime = found
+            mime = image_type
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         mime = "image/webp"
     return {"type": "image", "data": data, "mimeType": mime or "application/octet-stream"}
@@ -648,34 +655,35 @@ def blocks_of(result):
 
 def reply(results):
     """Returns the result of a call: of a stream, what is not superseded by a final result."""
-    final = [one for one in results if getattr(one, "is_final", True)]
-    counted = final or results[-1:]
-    blocks = within_limits([block for result in counted for block in blocks_of(result)])
-    stopped = any(getattr(one, "was_interrupted", False) for one in counted)
-    return {"content": blocks or [text_block("")], "isError": stopped}
+    final_results = [result for result in results if getattr(result, "is_final", True)]
+    shown_results = final_results or results[-1:]
+    blocks = limit_blocks([block for result in shown_results for block in blocks_of(result)])
+    was_interrupted = any(getattr(result, "was_interrupted", False) for result in shown_results)
+    return {"content": blocks or [text_block("")], "isError": was_interrupted}
 
 
 def failure(why):
     return {"content": [text_block(why)], "isError": True}
 
 
-def brief(error):
-    said = " ".join(clean(error).split())
+def brief_error(error):
+    message = " ".join(to_encodable(error).split())
     name = type(error).__name__
-    return (f"{name}: {said}" if said else name)[:NOTE_CHARS_MAX]
+    return (f"{name}: {message}" if message else name)[:NOTE_CHARS_MAX]
 
 
 def describe_error(error, function):
     """Returns the error and the calls in the tool's own file that led to it."""
-    said = clean(error)[:ERROR_CHARS_MAX]
+    message = to_encodable(error)[:ERROR_CHARS_MAX]
     name = type(error).__name__
-    lines = [f"{name}: {said}" if said else name]
+    lines = [f"{name}: {message}" if message else name]
     target = inspect.unwrap(getattr(function, "func", function))
     file = getattr(getattr(target, "__code__", None), "co_filename", None)
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename == file][-FRAMES_MAX:]
-    lines += [f"  line {frame.lineno} of {os.path.basename(file)}, in {frame.name}" for frame in own]
-    if isinstance(error, OSError) and "name resolution" in said:
+    own_frames = [frame for frame in frames if frame.filename == file][-FRAMES_MAX:]
+    for frame in own_frames:
+        lines.append(f"  line {frame.lineno} of {os.path.basename(file)}, in {frame.name}")
+    if isinstance(error, OSError) and "name resolution" in message:
         lines.append("This tool has no access to the network, or not to this host.")
     return "\n".join(lines)
 
@@ -688,24 +696,24 @@ class Host:
         self.output, self.lock = output, threading.Lock()
         self.tools, self.notes, self.calls = {}, [], {}
         loader, context = Loader(), setup["context"]
-        for wanted in setup["tools"]:
-            name = wanted["name"]
+        for entry in setup["tools"]:
+            name = entry["name"]
             try:
-                function = loader.function(wanted)
+                function = loader.find_function(entry)
                 tool = Tool(
-                    function, name, wanted.get("description"), wanted["preset_args"], context
+                    function, name, entry.get("description"), entry["preset_args"], context
                 )
             except Unusable as why:
                 self.notes.append(f"`{PREFIX}{name}` is not offered: {why}")
                 continue
             self.add(tool)
         if setup.get("discover") is not None:
-            for public, function in loader.discovered(setup["discover"], self.notes):
+            for public_name, function in loader.discover(setup["discover"], self.notes):
                 try:
-                    if public not in self.tools:
-                        self.add(Tool(function, public, None, {}, context))
+                    if public_name not in self.tools:
+                        self.add(Tool(function, public_name, None, {}, context))
                 except Unusable as why:
-                    self.notes.append(f"`{PREFIX}{public}` is not offered: {why}")
+                    self.notes.append(f"`{PREFIX}{public_name}` is not offered: {why}")
 
     def add(self, tool):
         self.notes.extend(tool.notes)
@@ -718,9 +726,10 @@ class Host:
             self.output.flush()
 
     def instructions(self):
-        notes = [" ".join(clean(note).split())[: 2 * NOTE_CHARS_MAX] for note in self.notes]
-        more = len(notes) - NOTES_MAX
-        return "\n".join(notes[:NOTES_MAX] + ([f"and {more} more"] if more > 0 else []))
+        notes = [" ".join(to_encodable(note).split())[: 2 * NOTE_CHARS_MAX] for note in self.notes]
+        omitted_count = len(notes) - NOTES_MAX
+        omission = [f"and {omitted_count} more"] if omitted_count > 0 else []
+        return "\n".join(notes[:NOTES_MAX] + omission)
 
     def answer(self, method, params):
         if method == "initialize":
@@ -733,59 +742,59 @@ class Host:
         if method == "ping":
             return {}
         if method == "tools/list":
-            offered = [
+            tools = [
                 {
                     "name": tool.name,
-                    "description": clean(tool.description)[:DESCRIPTION_CHARS_MAX],
+                    "description": to_encodable(tool.description)[:DESCRIPTION_CHARS_MAX],
                     "inputSchema": as_json(tool.schema) or {"type": "object"},
                 }
                 for tool in self.tools.values()
             ]
-            return {"tools": offered}
+            return {"tools": tools}
         return None
 
-    async def call(self, number, params):
+    async def call(self, request_id, params):
         tool = self.tools.get(params.get("name"))
         try:
             if tool is None:
                 result = failure("there is no such tool")
             else:
                 result = await tool.call(params.get("arguments") or {})
-            self.send({"id": number, "result": result})
+            self.send({"id": request_id, "result": result})
         except asyncio.CancelledError:
             pass
         finally:
-            self.calls.pop(number, None)
+            self.calls.pop(request_id, None)
 
     def receive(self, line):
         message = json.loads(line)
-        method, number = message.get("method"), message.get("id")
+        method, request_id = message.get("method"), message.get("id")
         params = message.get("params") or {}
         if method == "notifications/cancelled":
             call = self.calls.get(params.get("requestId"))
             if call is not None:
                 call.cancel()
         elif method == "tools/call":
-            self.calls[number] = asyncio.ensure_future(self.call(number, params))
-        elif method is not None and number is not None:
+            self.calls[request_id] = asyncio.ensure_future(self.call(request_id, params))
+        elif method is not None and request_id is not None:
             result = self.answer(method, params)
             if result is None:
                 error = {"code": -32601, "message": "not supported"}
-                self.send({"id": number, "error": error})
+                self.send({"id": request_id, "error": error})
             else:
-                self.send({"id": number, "result": result})
+                self.send({"id": request_id, "result": result})
 
     async def serve(self, input):
         loop = asyncio.get_running_loop()
-        ended = loop.create_future()
+        input_end = loop.create_future()
 
         def read():
             for line in input:
                 loop.call_soon_threadsafe(self.receive, line)
-            loop.call_soon_threadsafe(ended.set_result, None)
+            loop.call_soon_threadsafe(input_end.set_result, None)
 
         threading.Thread(target=read, daemon=True).start()
-        await ended
+        await input_end
 
 
 def main():
