@@ -106,7 +106,7 @@ struct RunRecords {
 
 impl RunRecords {
     fn add(&mut self, entry: LogEntry, attempt_starts: &[LocalDateTime]) {
-        if let Some(at) = entry.at() {
+        if let Some(at) = entry.time() {
             self.run_time = self
                 .run_time
                 .saturating_add(self.work_time_until(&at, attempt_starts));

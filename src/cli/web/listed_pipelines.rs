@@ -85,7 +85,7 @@ impl ListedPipeline {
         };
         let began = LocalDateTime::parse(&record.began);
         let ended_at = last_line
-            .map(|last_line| last_line.at)
+            .map(|last_line| last_line.time)
             .filter(|_| state == RunStatus::Ended);
         let duration = began
             .zip(ended_at)

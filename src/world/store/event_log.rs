@@ -102,9 +102,14 @@ impl EventLog {
 
     /// Appends a complete line for `event`, or nothing; the next line records how many lines could
     /// not be written.
-    pub fn append(&mut self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<()> {
+    pub fn append(
+        &mut self,
+        event: &Event,
+        time: &LocalDateTime,
+        redactor: &Redactor,
+    ) -> Result<()> {
         let append_result = self
-            .line(event, at, redactor)
+            .line(event, time, redactor)
             .and_then(|line| self.file.append(line.as_bytes()));
         if append_result.is_ok() {
             self.seq = self.seq.saturating_add(1);
@@ -115,8 +120,8 @@ impl EventLog {
         append_result
     }
 
-    fn line(&self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<String> {
-        let mut line = JsonLine::new(self.seq.saturating_add(1), at, event, redactor)?;
+    fn line(&self, event: &Event, time: &LocalDateTime, redactor: &Redactor) -> Result<String> {
+        let mut line = JsonLine::new(self.seq.saturating_add(1), time, event, redactor)?;
         line.lost = Some(self.lost_lines).filter(|lost| *lost > 0);
         let mut text = line.text()?;
         text.pop();
@@ -201,12 +206,12 @@ impl EventLogClock {
     /// Returns how long after the first line `entry` was written; for a line whose time cannot be
     /// read, the time of the line before it.
     pub fn elapsed_at(&mut self, entry: &LogEntry) -> Duration {
-        let at = entry.at();
+        let time = entry.time();
         if self.began.is_none() {
-            self.began.clone_from(&at);
+            self.began.clone_from(&time);
         }
-        if let (Some(at), Some(began)) = (&at, &self.began) {
-            self.last = at.since(began);
+        if let (Some(time), Some(began)) = (&time, &self.began) {
+            self.last = time.since(began);
         }
         self.last
     }
@@ -219,14 +224,14 @@ impl EventLogClock {
 
 impl LogEntry {
     /// Returns when the event happened.
-    pub fn at(&self) -> Option<LocalDateTime> {
+    pub fn time(&self) -> Option<LocalDateTime> {
         LocalDateTime::parse(&self.time)
     }
 
     /// Returns the event with its time; `None` if this version cannot read the event or the time.
     fn into_event(self) -> Option<(Event, LocalDateTime)> {
-        let at = self.at()?;
-        Some((self.event?, at))
+        let time = self.time()?;
+        Some((self.event?, time))
     }
 
     /// Returns whether lines directly before this one could not be written.

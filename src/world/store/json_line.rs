@@ -40,7 +40,7 @@ impl JsonLine<Value> {
     /// Creates the line with number `seq` for `event`, redacted.
     pub fn new(
         seq: u64,
-        at: &LocalDateTime,
+        time: &LocalDateTime,
         event: &impl Serialize,
         redactor: &Redactor,
     ) -> Result<Self> {
@@ -48,7 +48,7 @@ impl JsonLine<Value> {
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             seq,
-            time: at.utc_format(),
+            time: time.utc_format(),
             lost: None,
             event: redactor.json(event),
         })

@@ -31,7 +31,7 @@ pub struct LastLine {
     /// Its event.
     pub event: Event,
     /// When it was written.
-    pub at: LocalDateTime,
+    pub time: LocalDateTime,
 }
 
 /// The time of a line.
@@ -96,7 +96,7 @@ pub fn last_line(dir: &PipelineDir) -> Option<LastLine> {
     let LineTime { time } = serde_json::from_str(line).ok()?;
     Some(LastLine {
         event: Event::from_json(line).ok()?,
-        at: LocalDateTime::parse(&time)?,
+        time: LocalDateTime::parse(&time)?,
     })
 }
 

@@ -65,17 +65,17 @@ impl AttemptRecord {
     }
 
     /// Applies the next event and writes the records that belong to it.
-    pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime, errors: &mut RecordErrors) {
-        self.progress.apply(event, at);
-        self.history.apply(event, at);
+    pub(crate) fn apply(&mut self, event: &Event, time: &LocalDateTime, errors: &mut RecordErrors) {
+        self.progress.apply(event, time);
+        self.history.apply(event, time);
         self.status_is_stale = true;
-        errors.record(self.write_records(event, at));
+        errors.record(self.write_records(event, time));
         if let (Some(agent), Some(line)) = (event.agent(), agent_line(event)) {
             errors.record(self.outputs.write_line(agent, &line));
         }
     }
 
-    fn write_records(&mut self, event: &Event, at: &LocalDateTime) -> Result<()> {
+    fn write_records(&mut self, event: &Event, time: &LocalDateTime) -> Result<()> {
         if let Event::Coordination(CoordinationEvent::Answered {
             agent,
             label,
@@ -91,11 +91,11 @@ impl AttemptRecord {
                 snapshot: snapshot.as_deref(),
                 plan: plan.as_ref(),
             };
-            self.writer.write_answer(agent, at, &answer)
+            self.writer.write_answer(agent, time, &answer)
         } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
             let progress = self.progress.agents.get(agent);
             match progress.and_then(|progress| progress.vote.as_ref()) {
-                Some(vote) => self.writer.write_vote(agent, at, vote, &self.progress),
+                Some(vote) => self.writer.write_vote(agent, time, vote, &self.progress),
                 None => Ok(()),
             }
         } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {

@@ -165,11 +165,11 @@ impl AttemptProgress {
     }
 
     /// Applies the next event.
-    pub fn apply(&mut self, event: &Event, at: &LocalDateTime) {
+    pub fn apply(&mut self, event: &Event, time: &LocalDateTime) {
         if let Some(agent) = event.agent() {
             self.active = Some(agent.clone());
             if let Some(progress) = self.agents.get_mut(agent) {
-                progress.last_activity = Some(at.clone());
+                progress.last_activity = Some(time.clone());
                 progress.apply(event);
             }
         }

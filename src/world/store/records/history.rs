@@ -14,15 +14,15 @@ use crate::world::store::records::attempt_progress::AttemptProgress;
 #[derive(Debug, Serialize)]
 struct HistoryEntry {
     #[serde(rename = "timestamp", serialize_with = "unix_seconds")]
-    at: LocalDateTime,
+    time: LocalDateTime,
     event_type: &'static str,
     agent_id: Option<AgentId>,
     details: String,
     context: Value,
 }
 
-fn unix_seconds<S: Serializer>(at: &LocalDateTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(at.unix_seconds())
+fn unix_seconds<S: Serializer>(time: &LocalDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.unix_seconds())
 }
 
 /// All events of one attempt, in order.
@@ -33,10 +33,10 @@ pub(crate) struct CoordinationHistory {
 
 impl CoordinationHistory {
     /// Applies the next event.
-    pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime) {
+    pub(crate) fn apply(&mut self, event: &Event, time: &LocalDateTime) {
         if let Some((event_type, details)) = describe(event) {
             self.entries.push(HistoryEntry {
-                at: at.clone(),
+                time: time.clone(),
                 event_type,
                 agent_id: event.agent().cloned(),
                 details,
@@ -54,7 +54,7 @@ impl CoordinationHistory {
                 "user_prompt": progress.question,
                 "agent_ids": progress.agents.keys().collect::<Vec<_>>(),
                 "start_time": progress.started.unix_seconds(),
-                "end_time": session_end.map(|session_end| session_end.at.unix_seconds()),
+                "end_time": session_end.map(|session_end| session_end.time.unix_seconds()),
                 "final_winner": progress.winner,
             },
             "events": self.entries,
@@ -70,12 +70,12 @@ impl CoordinationHistory {
         let names = self.entries.iter().map(|entry| name(entry).len());
         let width = names.max().unwrap_or(0);
         let rows = self.entries.iter().map(|entry| {
-            let (time, agent) = (entry.at.time_format(), name(entry));
-            let (what, details) = (
+            let (time, agent) = (entry.time.time_format(), name(entry));
+            let (event_type, details) = (
                 entry.event_type,
                 single_line(&entry.details, DETAILS_CHARS_MAX),
             );
-            format!("{time}  {agent:width$}  {what:20}  {details}")
+            format!("{time}  {agent:width$}  {event_type:20}  {details}")
         });
         let mut lines: Vec<String> = rows.map(|row| row.trim_end().to_owned()).collect();
         lines.push(String::new());

@@ -54,7 +54,7 @@ pub struct Recorder {
     log: EventLog,
     replies: ReplyRecorder,
     /// When the first event happened: all views of a run count its time from there.
-    first_event_at: Option<LocalDateTime>,
+    first_event_time: Option<LocalDateTime>,
     attempt: Option<AttemptRecord>,
     errors: RecordErrors,
 }
@@ -80,7 +80,7 @@ impl Recorder {
             session_id,
             redactor,
             log,
-            first_event_at: None,
+            first_event_time: None,
             attempt: None,
             errors: RecordErrors::default(),
         }
@@ -97,8 +97,8 @@ impl Recorder {
     ) -> Result<Self> {
         clear::remove(&paths.turn().join(REPLIES))?;
         let mut recorder = Self::new(paths, log, session_id, redactor);
-        for (event, at) in logged_events {
-            recorder.replay_event(event, at);
+        for (event, time) in logged_events {
+            recorder.replay_event(event, time);
         }
         // A run that the user stopped was complete.
         recorder.write_status_now(&clock::now());
@@ -106,16 +106,16 @@ impl Recorder {
     }
 
     /// Updates the derived records for an event that is already in the log.
-    fn replay_event(&mut self, event: &Event, at: &LocalDateTime) {
-        self.begin_attempt(event, at);
+    fn replay_event(&mut self, event: &Event, time: &LocalDateTime) {
+        self.begin_attempt(event, time);
         self.errors.record(self.replies.apply(event));
         if let Some(attempt) = &mut self.attempt {
             attempt.apply_stream(event, &mut self.errors);
             let _logged = attempt.outputs.take_ready();
-            attempt.apply(event, at, &mut self.errors);
+            attempt.apply(event, time, &mut self.errors);
         }
         if attempt::ends_attempt(event) {
-            self.close_attempt(at);
+            self.close_attempt(time);
         }
     }
 
@@ -134,17 +134,17 @@ impl Recorder {
     /// Records `event`. Returns the first write error, to be shown as a warning; the run continues,
     /// and later events are still written if possible.
     pub fn record(&mut self, event: &Event) -> Option<Error> {
-        let at = clock::now();
-        self.begin_attempt(event, &at);
+        let time = clock::now();
+        self.begin_attempt(event, &time);
         self.errors.record(self.replies.apply(event));
-        self.log_event(event, &at);
+        self.log_event(event, &time);
         if let Some(attempt) = &mut self.attempt {
-            attempt.apply(event, &at, &mut self.errors);
+            attempt.apply(event, &time, &mut self.errors);
         }
         if attempt::ends_attempt(event) {
-            self.close_attempt(&at);
+            self.close_attempt(&time);
         } else {
-            self.write_status_if_due(&at);
+            self.write_status_if_due(&time);
         }
         self.errors.take_first()
     }
@@ -175,42 +175,42 @@ impl Recorder {
     /// Ends the records. After [`RunEvent::RunEnded`] nothing remains to be done; without it, what
     /// is known is written, and the run stays marked as incomplete.
     pub fn finish(mut self) -> Option<Error> {
-        let at = clock::now();
+        let time = clock::now();
         if let Some(attempt) = &mut self.attempt {
             self.errors.record(attempt.outputs.end_all());
         }
-        self.log_streams(&at);
-        self.close_attempt(&at);
+        self.log_streams(&time);
+        self.close_attempt(&time);
         self.errors.take_first()
     }
 
     /// Logs `event` after the streams that it ends; a piece of a stream is logged once enough has
     /// accumulated.
-    fn log_event(&mut self, event: &Event, at: &LocalDateTime) {
+    fn log_event(&mut self, event: &Event, time: &LocalDateTime) {
         let is_streamed = match &mut self.attempt {
             Some(attempt) => attempt.apply_stream(event, &mut self.errors),
             None => false,
         };
-        self.log_streams(at);
+        self.log_streams(time);
         if !is_streamed {
             let event = without_streamed_text(event);
             self.errors
-                .record(self.log.append(&event, at, &self.redactor));
+                .record(self.log.append(&event, time, &self.redactor));
         }
     }
 
-    fn log_streams(&mut self, at: &LocalDateTime) {
+    fn log_streams(&mut self, time: &LocalDateTime) {
         if let Some(attempt) = &mut self.attempt {
             for event in attempt.outputs.take_ready() {
                 self.errors
-                    .record(self.log.append(&event, at, &self.redactor));
+                    .record(self.log.append(&event, time, &self.redactor));
             }
         }
     }
 
     /// Creates the records of an attempt if `event` starts one.
-    fn begin_attempt(&mut self, event: &Event, at: &LocalDateTime) {
-        self.first_event_at.get_or_insert_with(|| at.clone());
+    fn begin_attempt(&mut self, event: &Event, time: &LocalDateTime) {
+        self.first_event_time.get_or_insert_with(|| time.clone());
         if let Event::Run(RunEvent::RunStarted {
             question,
             agents,
@@ -218,7 +218,7 @@ impl Recorder {
         }) = event
         {
             let mut progress =
-                AttemptProgress::new(Arc::clone(question), agents, *attempt, at.clone());
+                AttemptProgress::new(Arc::clone(question), agents, *attempt, time.clone());
             if let Some(earlier_attempt) = &mut self.attempt {
                 progress.spent = std::mem::take(&mut earlier_attempt.progress.spent);
             }
@@ -240,29 +240,29 @@ impl Recorder {
         self.attempt = Some(attempt);
     }
 
-    fn close_attempt(&mut self, at: &LocalDateTime) {
-        self.write_status_now(at);
+    fn close_attempt(&mut self, time: &LocalDateTime) {
+        self.write_status_now(time);
         if let Some(attempt) = &self.attempt {
             attempt.close(&mut self.errors);
         }
     }
 
-    fn write_status_if_due(&mut self, at: &LocalDateTime) {
+    fn write_status_if_due(&mut self, time: &LocalDateTime) {
         if self.status_due() == Some(Duration::ZERO) {
-            self.write_status_now(at);
+            self.write_status_now(time);
         }
     }
 
-    fn write_status_now(&mut self, at: &LocalDateTime) {
-        let start = self.first_event_at.as_ref();
-        let elapsed = start.map_or(Duration::ZERO, |start| at.since(start));
+    fn write_status_now(&mut self, time: &LocalDateTime) {
+        let start = self.first_event_time.as_ref();
+        let elapsed = start.map_or(Duration::ZERO, |start| time.since(start));
         let Some(attempt) = &mut self.attempt else {
             return;
         };
         let context = StatusContext {
             session_id: &self.session_id,
             log_dir: &self.paths.log().to_string(),
-            at,
+            time,
             elapsed_seconds: elapsed.as_secs_f64(),
             redactor: &self.redactor,
         };

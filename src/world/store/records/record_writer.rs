@@ -79,7 +79,7 @@ impl RecordWriter {
     pub(crate) fn write_answer(
         &mut self,
         agent: &AgentId,
-        at: &LocalDateTime,
+        time: &LocalDateTime,
         answer: &AnswerRecord<'_>,
     ) -> Result<()> {
         let AnswerRecord {
@@ -88,13 +88,13 @@ impl RecordWriter {
             snapshot,
             plan,
         } = *answer;
-        let rel = format!("{agent}/{}", at.name_format());
+        let rel = format!("{agent}/{}", time.name_format());
         let path = format!("{rel}/{ANSWER}");
         let mut mapping = json!({
             "type": "answer",
             "label": label,
             "agent_id": agent,
-            "timestamp": at.name_format(),
+            "timestamp": time.name_format(),
             "path": path,
             "workspace": snapshot,
         });
@@ -110,11 +110,11 @@ impl RecordWriter {
     pub(crate) fn write_vote(
         &mut self,
         voter: &AgentId,
-        at: &LocalDateTime,
+        time: &LocalDateTime,
         vote: &ValidVote,
         progress: &AttemptProgress,
     ) -> Result<()> {
-        let rel = format!("{voter}/{}", at.name_format());
+        let rel = format!("{voter}/{}", time.name_format());
         let path = format!("{rel}/vote.json");
         let votes_before = self.mappings.values().filter(|known| {
             known.get("type").and_then(Value::as_str) == Some("vote")
@@ -125,7 +125,7 @@ impl RecordWriter {
             "type": "vote",
             "label": vote.label,
             "agent_id": voter,
-            "timestamp": at.name_format(),
+            "timestamp": time.name_format(),
             "path": path,
         });
         let name = match progress.agents.get(voter) {
@@ -134,7 +134,7 @@ impl RecordWriter {
         };
         self.mappings.insert(name, mapping);
         dir::create_all(&self.dir.join(rel), DirectoryAudience::User)?;
-        self.write_json(&path, vote_record(voter, vote, progress, at))
+        self.write_json(&path, vote_record(voter, vote, progress, time))
     }
 
     /// Writes the final answer durably: it survives a power failure.
@@ -155,7 +155,7 @@ fn vote_record(
     voter: &AgentId,
     vote: &ValidVote,
     progress: &AttemptProgress,
-    at: &LocalDateTime,
+    time: &LocalDateTime,
 ) -> Value {
     let number = |agent: &AgentId| {
         progress
@@ -187,8 +187,8 @@ fn vote_record(
         "voted_for_anon": number(&vote.candidate),
         "voted_for_label": vote.label,
         "reason": vote.reason,
-        "timestamp": at.iso_format(),
-        "unix_timestamp": at.unix_seconds(),
+        "timestamp": time.iso_format(),
+        "unix_timestamp": time.unix_seconds(),
         "iteration": answers,
         "coordination_round": progress.agents.get(voter).map(|progress| progress.times_informed),
         "available_options": options,

@@ -19,7 +19,7 @@ const REASON_PREVIEW_CHARS: usize = 100;
 pub(crate) struct StatusContext<'a> {
     pub(crate) session_id: &'a str,
     pub(crate) log_dir: &'a str,
-    pub(crate) at: &'a LocalDateTime,
+    pub(crate) time: &'a LocalDateTime,
     pub(crate) elapsed_seconds: f64,
     /// Redacts texts before they are truncated, so that no part of a secret remains.
     pub(crate) redactor: &'a Redactor,
@@ -46,7 +46,7 @@ pub(crate) fn status(progress: &AttemptProgress, context: StatusContext<'_>) -> 
     let models = spent.map(|(key, totals)| model_usage(key, totals));
     json!({
         "meta": {
-            "last_updated": context.at.iso_format(),
+            "last_updated": context.time.iso_format(),
             "session_id": context.session_id,
             "log_dir": context.log_dir,
             "question": progress.question,
