@@ -47,7 +47,7 @@ pub(super) fn delivery_rows(
             path,
             wanted: Permission::Write,
             ..
-        } = &denial.refused
+        } = &denial.subject
         {
             let path = AbsPath::resolve(base, path);
             if is_user_path(&path, permissions) {

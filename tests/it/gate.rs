@@ -399,5 +399,5 @@ fn no_grants_is_no_access() {
         wanted: Permission::Read,
         roots: Vec::new(),
     };
-    assert_eq!(denial.refused, expected);
+    assert_eq!(denial.subject, expected);
 }

@@ -38,7 +38,7 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     }
     let Some(commands) = &policy.commands else {
         return Err(Denial {
-            refused: DeniedSubject::Command {
+            subject: DeniedSubject::Command {
                 command: call.command().unwrap_or(call.name()).to_owned(),
                 suggestion: "work with the file tools".to_owned(),
             },
@@ -50,7 +50,7 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     };
     judge(commands.rules(), line).map_err(|refusal| Denial {
-        refused: DeniedSubject::Command {
+        subject: DeniedSubject::Command {
             command: refusal.command,
             suggestion: refusal.suggestion,
         },
@@ -69,7 +69,7 @@ fn admit_program(
         return Ok(());
     };
     let denial = |rule, reason| Denial {
-        refused: DeniedSubject::Program,
+        subject: DeniedSubject::Program,
         rule,
         reason,
     };
@@ -88,7 +88,7 @@ fn admit_plan(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     };
     let denial = |rule, reason, suggestion: &str| Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject: call.name().to_owned(),
             suggestion: suggestion.to_owned(),
         },
@@ -113,7 +113,7 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     };
     let denial = |rule, reason, suggestion: &str| Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject: single_line(url.as_str(), URL_CHARS_MAX),
             suggestion: suggestion.to_owned(),
         },
@@ -143,7 +143,7 @@ fn admit_vendor_tool(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial>
         return Ok(());
     }
     Err(Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject: call.name().to_owned(),
             suggestion: "work with your other tools".to_owned(),
         },
@@ -161,7 +161,7 @@ fn admit_media(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     }
     Err(Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject: call.name().to_owned(),
             suggestion: "work with your other tools".to_owned(),
         },
@@ -176,7 +176,7 @@ fn admit_subagents(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     }
     Err(Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject: call.name().to_owned(),
             suggestion: "do the work yourself".to_owned(),
         },
@@ -191,7 +191,7 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     };
     let denial = |rule, reason: &str, suggestion: &str| Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject: call.full_name.clone(),
             suggestion: suggestion.to_owned(),
         },

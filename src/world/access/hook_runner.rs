@@ -175,11 +175,12 @@ impl HookRunner {
                 .copied()
                 .map(spawn)
                 .collect::<io::Result<_>>()?;
-            let join = |thread: thread::ScopedJoinHandle<'_, HookOutcome>| match thread.join() {
+            let join_thread = |thread: thread::ScopedJoinHandle<'_, HookOutcome>| match thread.join()
+            {
                 Ok(outcome) => outcome,
                 Err(panic) => resume_unwind(panic),
             };
-            Ok(threads.into_iter().map(join).collect())
+            Ok(threads.into_iter().map(join_thread).collect())
         })
     }
 
@@ -305,7 +306,8 @@ fn parse_outcome(hook: &Hook, output: &CommandOutput) -> HookOutcome {
 struct CancellationWatcher(Option<tokio::task::JoinHandle<()>>);
 
 impl CancellationWatcher {
-    /// Starts watching. Outside a runtime nothing is watched, because the caller always waits there.
+    /// Starts watching. Outside a runtime nothing is watched, because the caller always waits
+    /// there.
     fn spawn(cancellation: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
         let (cancellation, interrupt) = (cancellation.clone(), interrupt.clone());
         let runtime = Handle::try_current().ok();

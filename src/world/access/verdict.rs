@@ -11,7 +11,7 @@ use crate::tools::call::UserPath;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// What was refused.
-    pub refused: DeniedSubject,
+    pub subject: DeniedSubject,
     /// Name of the rule that denies it.
     pub rule: &'static str,
     /// The reason, as the end of a sentence.
@@ -51,7 +51,7 @@ pub enum DeniedSubject {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = &self.reason;
-        match &self.refused {
+        match &self.subject {
             DeniedSubject::Access {
                 path,
                 wanted,
@@ -148,7 +148,7 @@ pub(in crate::world) fn denial_by_rule(
     reason: String,
 ) -> Denial {
     Denial {
-        refused: DeniedSubject::Call {
+        subject: DeniedSubject::Call {
             subject,
             suggestion: "do without it, or say in the answer why it is needed".to_owned(),
         },

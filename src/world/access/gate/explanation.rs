@@ -134,7 +134,7 @@ impl Gate {
     ) -> Denial {
         let roots = self.roots().into_iter();
         Denial {
-            refused: DeniedSubject::Access {
+            subject: DeniedSubject::Access {
                 path: path.as_str().to_owned(),
                 wanted,
                 roots: roots
