@@ -197,12 +197,12 @@ impl PipelineDir {
     pub fn create(pipelines: &AbsPath) -> Result<Self> {
         dir::create_all(pipelines, DirectoryAudience::User)?;
         let now = clock::now();
-        let stem = format!(
+        let name_prefix = format!(
             "{PREFIX}{}_{:05x}",
             now.short_name_format(),
             now.microsecond()
         );
-        let dir = dir::create_unique(pipelines, &stem, RANDOM_DIGITS)?;
+        let dir = dir::create_unique(pipelines, &name_prefix, RANDOM_DIGITS)?;
         Ok(Self { dir })
     }
 

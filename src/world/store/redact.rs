@@ -199,9 +199,9 @@ fn within_base64<E: Engine>(engine: &E, secret: &str, preceding_bytes: usize) ->
     let bytes = [vec![0; preceding_bytes], secret.as_bytes().to_vec()].concat();
     let encoded = engine.encode(&bytes);
     // A character encodes six bits; one that contains bits of a neighbour is not predictable.
-    let begin = preceding_bytes.saturating_mul(8).div_ceil(6);
+    let start = preceding_bytes.saturating_mul(8).div_ceil(6);
     let end = bytes.len().saturating_mul(8) / 6;
-    encoded.get(begin..end).map(str::to_owned)
+    encoded.get(start..end).map(str::to_owned)
 }
 
 /// How much of a secret a text begins with.
@@ -215,8 +215,8 @@ struct SecretPrefix {
 /// Returns the length of the common prefix in bytes, cut to whole characters.
 fn common_bytes(text: &str, secret: &str) -> usize {
     let pairs = text.bytes().zip(secret.bytes());
-    let common = pairs.take_while(|(left, right)| left == right).count();
-    text.floor_char_boundary(common)
+    let common_len = pairs.take_while(|(left, right)| left == right).count();
+    text.floor_char_boundary(common_len)
 }
 
 impl fmt::Debug for Redactor {

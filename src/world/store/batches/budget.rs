@@ -190,10 +190,10 @@ impl BatchDir {
         let value =
             |tokens: u64| Money::from_picodollars(budget.token_picodollars.saturating_mul(tokens));
         let limit = value(budget.tokens);
-        let free = MoneyToken::sum(&self.free_tokens(budget.token_picodollars)?);
+        let free_picodollars = MoneyToken::sum(&self.free_tokens(budget.token_picodollars)?);
         Ok(Some(BatchBudget {
             limit,
-            taken: limit.saturating_sub(Money::from_picodollars(free)),
+            taken: limit.saturating_sub(Money::from_picodollars(free_picodollars)),
         }))
     }
 

@@ -208,9 +208,9 @@ impl BatchDir {
         configs: &[Vec<u8>],
         describe: impl FnOnce(String) -> BatchRecord,
     ) -> Result<Self> {
-        let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
+        let name_prefix = format!("{PREFIX}{}_", clock::now().short_name_format());
         let batch = Self {
-            dir: dir::create_unique(batches, &stem, RANDOM_DIGITS)?,
+            dir: dir::create_unique(batches, &name_prefix, RANDOM_DIGITS)?,
         };
         let write_result = batch.write(tasks, configs, describe);
         if write_result.is_err() {

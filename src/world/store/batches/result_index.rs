@@ -245,14 +245,14 @@ fn find_lines<'b>(body: &'b str, listed: &[ListedResult]) -> Vec<Option<&'b str>
         .lines()
         .filter_map(|line| {
             let (inode, rest) = line.split_once(' ')?;
-            let (id, head) = rest.split_once(' ')?;
-            Some((id, inode.parse::<u64>().ok()?, head))
+            let (id, first_line) = rest.split_once(' ')?;
+            Some((id, inode.parse::<u64>().ok()?, first_line))
         })
         .peekable();
-    let find = |result: &ListedResult| {
+    let find_line = |result: &ListedResult| {
         while lines.next_if(|(id, ..)| *id < result.id.as_str()).is_some() {}
-        let (_, inode, head) = lines.next_if(|(id, ..)| *id == result.id.as_str())?;
-        (inode == result.inode).then_some(head)
+        let (_, inode, first_line) = lines.next_if(|(id, ..)| *id == result.id.as_str())?;
+        (inode == result.inode).then_some(first_line)
     };
-    listed.iter().map(find).collect()
+    listed.iter().map(find_line).collect()
 }

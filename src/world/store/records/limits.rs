@@ -53,15 +53,15 @@ mod tests {
             write(&run_dir, &limits).unwrap();
             assert_eq!(read(&run_dir), Some(limits));
         }
-        let put = |text: &str| {
+        let write_text = |text: &str| {
             let file = run_dir.join(LIMITS_FILE);
             file::replace(&file, text.as_bytes(), FileDurability::Process).unwrap();
         };
-        for damaged in ["", "[1]", "{\"max_tokens_total\": -1}"] {
-            put(damaged);
-            assert_eq!(read(&run_dir), None, "{damaged}");
+        for damaged_text in ["", "[1]", "{\"max_tokens_total\": -1}"] {
+            write_text(damaged_text);
+            assert_eq!(read(&run_dir), None, "{damaged_text}");
         }
-        put(&(" ".repeat(5000) + "{}"));
+        write_text(&(" ".repeat(5000) + "{}"));
         assert_eq!(read(&run_dir), None);
     }
 }

@@ -53,9 +53,9 @@ pub(super) fn publish(
     staging: StagingDirectory,
     rewrite: impl FnOnce(&SessionDir) -> Result<()>,
 ) -> Result<SessionDir> {
-    let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
+    let name_prefix = format!("{PREFIX}{}_", clock::now().short_name_format());
     let session = SessionDir {
-        dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
+        dir: dir::create_unique(sessions, &name_prefix, SUFFIX_DIGITS)?,
     };
     let publish_result = rewrite(&session).and_then(|()| staging.publish(&session.dir));
     if publish_result.is_err() {

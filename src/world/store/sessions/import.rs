@@ -18,7 +18,7 @@ use crate::world::sys::state_files::unpack::unpack;
 
 /// The largest session that is imported: entries, bytes, and levels of directories, which are those
 /// of a workspace and three more.
-const SESSION_MAX: TreeLimits = TreeLimits {
+const SESSION_LIMITS: TreeLimits = TreeLimits {
     entries: 1_000_000,
     bytes: 16 * 1024 * 1024 * 1024,
     depth: 67,
@@ -35,41 +35,46 @@ pub struct ImportedSession {
 
 /// Creates a session below `sessions` from the archive `from`.
 pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
-    let refused = |why: &str| {
+    let refusal = |why: &str| {
         let message = format!("`{from}` is not an exported session: {why}");
         Error::new(ErrorKind::Usage, message).with_hint("create one with `massgen sessions export`")
     };
     dir::create_all(sessions, DirectoryAudience::User)?;
-    let stage = StagingDirectory::new(sessions)?;
-    let failed = |error: io::Error| {
+    let staging = StagingDirectory::new(sessions)?;
+    let unpack_error = |error: io::Error| {
         if error.kind() == io::ErrorKind::NotFound {
             Error::io(format!("cannot read `{from}`"), error)
         } else {
-            refused("it cannot be unpacked").with_source(error)
+            refusal("it cannot be unpacked").with_source(error)
         }
     };
-    let unpacked = unpack(from, stage.path(), SESSION_MAX, is_frozen).map_err(failed)?;
+    let unpacked = unpack(from, staging.path(), SESSION_LIMITS, is_frozen).map_err(unpack_error)?;
     if !unpacked.top.starts_with(PREFIX) {
-        return Err(refused("its directory has another name"));
+        return Err(refusal("its directory has another name"));
     }
     let staged = SessionDir {
-        dir: stage.path().clone(),
+        dir: staging.path().clone(),
     };
-    let last = staged
+    let last_turn = staged
         .last_turn()?
-        .ok_or_else(|| refused("it has no turn"))?;
+        .ok_or_else(|| refusal("it has no turn"))?;
     staged.turns()?;
-    let logs = last.log_dir.parent();
+    let logs = last_turn.log_dir.parent();
     let state_dir = logs
         .and_then(|logs| logs.parent())
-        .unwrap_or_else(|| last.cwd.join(STATE_DIR));
+        .unwrap_or_else(|| last_turn.cwd.join(STATE_DIR));
     let session_dir = state_dir.join(SESSIONS).join(&unpacked.top);
-    let before = SessionIdentity {
+    let exported_identity = SessionIdentity {
         dir: session_dir,
         id: unpacked.top,
     };
-    let session = publish(sessions, stage, |session| {
-        rewrite_identity(&staged, &before, session, SessionOrigin::Imported)
+    let session = publish(sessions, staging, |session| {
+        rewrite_identity(
+            &staged,
+            &exported_identity,
+            session,
+            SessionOrigin::Imported,
+        )
     })?;
     Ok(ImportedSession {
         session,

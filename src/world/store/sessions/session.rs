@@ -87,8 +87,8 @@ impl Session {
     /// Creates a session below `sessions`, under an id that no other session there has.
     pub fn begin(sessions: &AbsPath, redactor: Redactor) -> Result<Self> {
         let now = clock::now();
-        let stem = format!("{PREFIX}{}_", now.short_name_format());
-        let dir = dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?;
+        let name_prefix = format!("{PREFIX}{}_", now.short_name_format());
+        let dir = dir::create_unique(sessions, &name_prefix, SUFFIX_DIGITS)?;
         let session_dir = SessionDir { dir };
         let summary = format!("Session {}\nBegan {}\n", session_dir.id(), now.iso_format());
         Ok(Self {
