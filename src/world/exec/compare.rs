@@ -150,34 +150,34 @@ fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileK
 }
 
 fn has_same_content(
-    one: &ResolvedPath,
-    other: &ResolvedPath,
+    first: &ResolvedPath,
+    second: &ResolvedPath,
     bytes_left: &mut u64,
 ) -> Result<bool, FileSystemError> {
-    let (one, one_meta) = one.dir().open_file(&one.below())?;
-    let (other, other_meta) = other.dir().open_file(&other.below())?;
-    let size_bytes = one_meta.version.size_bytes;
-    if size_bytes != other_meta.version.size_bytes {
+    let (first, first_meta) = first.dir().open_file(&first.below())?;
+    let (second, second_meta) = second.dir().open_file(&second.below())?;
+    let size_bytes = first_meta.version.size_bytes;
+    if size_bytes != second_meta.version.size_bytes {
         return Ok(false);
     }
-    let too_much =
+    let limit_error =
         FileSystemError::Limit("more than 2 GiB would be read; compare directories below");
     *bytes_left = bytes_left
         .checked_sub(size_bytes.saturating_mul(2))
-        .ok_or(too_much)?;
-    has_same_bytes(one, other, size_bytes)
+        .ok_or(limit_error)?;
+    has_same_bytes(first, second, size_bytes)
 }
 
 /// Returns whether the first `size_bytes` bytes of both files are the same.
 pub(in crate::world) fn has_same_bytes(
-    one: FileContent,
-    other: FileContent,
+    first: FileContent,
+    second: FileContent,
     size_bytes: u64,
 ) -> Result<bool, FileSystemError> {
-    let mut one = BufReader::new(one.take(size_bytes));
-    let mut other = BufReader::new(other.take(size_bytes));
+    let mut first = BufReader::new(first.take(size_bytes));
+    let mut second = BufReader::new(second.take(size_bytes));
     loop {
-        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let (left, right) = (first.fill_buf()?, second.fill_buf()?);
         let common_len = left.len().min(right.len());
         if common_len == 0 {
             return Ok(left.is_empty() && right.is_empty());
@@ -185,14 +185,14 @@ pub(in crate::world) fn has_same_bytes(
         if left.get(..common_len) != right.get(..common_len) {
             return Ok(false);
         }
-        one.consume(common_len);
-        other.consume(common_len);
+        first.consume(common_len);
+        second.consume(common_len);
     }
 }
 
-fn has_same_target(one: &ResolvedPath, other: &ResolvedPath) -> Result<bool, FileSystemError> {
+fn has_same_target(first: &ResolvedPath, second: &ResolvedPath) -> Result<bool, FileSystemError> {
     let target = |path: &ResolvedPath| path.dir().link_target(&path.below());
-    Ok(target(one)? == target(other)?)
+    Ok(target(first)? == target(second)?)
 }
 
 fn content_diffs(
@@ -208,8 +208,8 @@ fn content_diffs(
             read_side(gate, &first.join(rel)),
             read_side(gate, &second.join(rel)),
         ) {
-            (Ok(one), Ok(other)) => unified_diff(
-                &LineDiff::new(&one, &other),
+            (Ok(first_text), Ok(second_text)) => unified_diff(
+                &LineDiff::new(&first_text, &second_text),
                 1,
                 bytes_left.min(FILE_DIFF_BYTES_MAX),
             ),

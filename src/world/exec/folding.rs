@@ -125,21 +125,21 @@ fn find_other_spelling(
 /// Returns `name` with upper and lower case swapped; `None` if it has no letters.
 fn in_other_case(name: &OsStr) -> Option<OsString> {
     let name = name.to_str()?;
-    let mut other = String::new();
+    let mut swapped = String::new();
     for letter in name.chars() {
         if letter.is_lowercase() {
-            other.extend(letter.to_uppercase());
+            swapped.extend(letter.to_uppercase());
         } else {
-            other.extend(letter.to_lowercase());
+            swapped.extend(letter.to_lowercase());
         }
     }
-    (other != name).then(|| other.into())
+    (swapped != name).then(|| swapped.into())
 }
 
-fn unenforceable_error(closed_path: &AbsPath, path: &ResolvedPath, other: &OsStr) -> ToolError {
-    let other = other.display();
+fn unenforceable_error(closed_path: &AbsPath, path: &ResolvedPath, spelling: &OsStr) -> ToolError {
+    let spelling = spelling.display();
     let why = format!(
-        "its file system treats `{other}` and `{}` as the same name, which the kernel does not, \
+        "its file system treats `{spelling}` and `{}` as the same name, which the kernel does not, \
          so a command could reach `{closed_path}`, which is closed\n\
          hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open less of it",
         path.real()

@@ -43,16 +43,16 @@ impl ToolError {
         }
     }
 
-    /// Creates an error for an action that cannot be carried out at `path`: "cannot `what`
+    /// Creates an error for an action that cannot be carried out at `path`: "cannot `action`
     /// `path`: `why`".
     pub(super) fn failed_at(
         gate: &Gate,
-        what: &str,
+        action: &str,
         path: &ResolvedPath,
         why: impl Display,
     ) -> Self {
         let path = display_path(gate, path.real());
-        Self::failed(format!("cannot {what} {path}: {why}"))
+        Self::failed(format!("cannot {action} {path}: {why}"))
     }
 
     /// Creates a denial by a rule that depends on the state of the disk.
@@ -109,7 +109,7 @@ impl Observation {
 pub(super) struct BoundedText {
     text: String,
     bytes_max: usize,
-    left_out: usize,
+    omitted_lines: usize,
 }
 
 impl BoundedText {
@@ -118,15 +118,15 @@ impl BoundedText {
         Self {
             text: String::new(),
             bytes_max,
-            left_out: 0,
+            omitted_lines: 0,
         }
     }
 
     /// Adds a line; once a line does not fit, no further one is added.
     pub(super) fn push(&mut self, line: &str) {
         let line = escape_notes(line);
-        if self.left_out > 0 || self.text.len() + line.len() + 1 > self.bytes_max {
-            self.left_out += 1;
+        if self.omitted_lines > 0 || self.text.len() + line.len() + 1 > self.bytes_max {
+            self.omitted_lines += 1;
         } else {
             self.text.push_str(&line);
             self.text.push('\n');
@@ -135,17 +135,17 @@ impl BoundedText {
 
     /// Returns whether a line did not fit.
     pub(super) fn is_full(&self) -> bool {
-        self.left_out > 0
+        self.omitted_lines > 0
     }
 
     /// Returns the text, with a last line that says what was cut and how to get it, or `empty` if
     /// there are no lines at all.
     pub(super) fn finish(mut self, empty_text: &str, remedy: &str) -> String {
-        if self.text.is_empty() && self.left_out == 0 {
+        if self.text.is_empty() && self.omitted_lines == 0 {
             return empty_text.to_owned();
         }
-        if self.left_out > 0 {
-            let cut_note = note(format_args!("cut: {} more; {remedy}", self.left_out));
+        if self.omitted_lines > 0 {
+            let cut_note = note(format_args!("cut: {} more; {remedy}", self.omitted_lines));
             let _written = writeln!(self.text, "{cut_note}");
         }
         self.text
