@@ -497,9 +497,9 @@ pub(super) fn parse_id(output: &[u8]) -> Result<ObjectId> {
 
 /// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
 fn parse_changed_file(fields: &str, path: String) -> Option<ChangedFile> {
-    let mut words = fields.strip_prefix(':')?.split(' ');
-    let (before, after) = (words.next()?, words.next()?);
-    let status = match words.nth(2)? {
+    let mut field_list = fields.strip_prefix(':')?.split(' ');
+    let (mode_before, mode_after) = (field_list.next()?, field_list.next()?);
+    let status = match field_list.nth(2)? {
         "A" => DiffStatus::Added,
         "D" => DiffStatus::Removed,
         "M" | "T" => DiffStatus::Modified,
@@ -508,6 +508,6 @@ fn parse_changed_file(fields: &str, path: String) -> Option<ChangedFile> {
     Some(ChangedFile {
         path,
         status,
-        is_submodule: [before, after].contains(&SUBMODULE_MODE),
+        is_submodule: [mode_before, mode_after].contains(&SUBMODULE_MODE),
     })
 }

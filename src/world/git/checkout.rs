@@ -301,7 +301,7 @@ fn add_errors(output: &GitOutput) -> Vec<String> {
         let error_line = line.strip_prefix("error: ");
         let fault = error_line.filter(|fault| !fault.starts_with("unable to"));
         let warning = line.strip_prefix("warning: ");
-        fault.or(warning.filter(|closed| closed.starts_with("could not open directory")))
+        fault.or(warning.filter(|warning| warning.starts_with("could not open directory")))
     });
     lines.map(str::to_owned).collect()
 }

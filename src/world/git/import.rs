@@ -228,10 +228,10 @@ impl BareRepository {
 
 /// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
 fn parse_change(fields: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
-    let mut words = fields.strip_prefix(':')?.split(' ');
-    let mut word = || words.next();
-    let (before, after) = (word()?, word()?);
-    let (old, new) = (word()?, word()?);
+    let mut field_list = fields.strip_prefix(':')?.split(' ');
+    let mut next_field = || field_list.next();
+    let (mode_before, mode_after) = (next_field()?, next_field()?);
+    let (object_before, object_after) = (next_field()?, next_field()?);
     let version = |mode: &str, object: &str| match mode {
         ABSENT_FILE_MODE => Some(None),
         mode => Some(Some(TreeFile {
@@ -240,8 +240,8 @@ fn parse_change(fields: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
         })),
     };
     let change = ImportChange {
-        before: version(before, old)?,
-        after: version(after, new)?,
+        before: version(mode_before, object_before)?,
+        after: version(mode_after, object_after)?,
     };
     let path = RelPath::new(OsStr::from_bytes(path)).filter(|path| !path.is_root())?;
     Some((path, change))

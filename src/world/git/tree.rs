@@ -151,8 +151,8 @@ impl BareRepository {
             if tab_and_name.strip_prefix(b"\t") != Some(name) {
                 return None;
             }
-            let mut words = fields.split(|byte| *byte == b' ');
-            let (mode, object) = (words.next()?.to_owned(), words.nth(1)?);
+            let mut field_list = fields.split(|byte| *byte == b' ');
+            let (mode, object) = (field_list.next()?.to_owned(), field_list.nth(1)?);
             let object = ObjectId::parse(std::str::from_utf8(object).ok()?)?;
             Some(TreeEntry { mode, object })
         }))

@@ -45,7 +45,7 @@ impl ProjectRepository {
         let parts = dir::names(&self.worktree_git_dir())?;
         if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
             let to = to.to_string();
-            let join = [
+            let merge_arguments = [
                 "-c",
                 "core.splitIndex=false",
                 "update-index",
@@ -53,7 +53,7 @@ impl ProjectRepository {
             ];
             let call = GitInvocation {
                 env: &[("GIT_INDEX_FILE", &to)],
-                ..GitInvocation::new(&self.root, &join)
+                ..GitInvocation::new(&self.root, &merge_arguments)
             };
             bare_repository.git().run_without_hooks(call).await?;
         }
