@@ -264,7 +264,9 @@ impl McpClient {
         let listener = listener.as_ref();
         let handshake = remote::initialize_remote(remote, client, listener, &changes, credentials);
         let service = Box::pin(handshake).await.map_err(|refusal| match refusal {
-            RemoteConnectError::SignIn { missing, .. } => McpClientError::SignInRequired(missing),
+            RemoteConnectError::SignIn { missing_scopes, .. } => {
+                McpClientError::SignInRequired(missing_scopes)
+            }
             RemoteConnectError::Refused(why) => {
                 // The tokens may have had to be refreshed.
                 let refusal = FailureCause::Refusal;

@@ -597,11 +597,11 @@ impl ConnectionSlot {
             ..
         } = &self.setup;
         let listener = listener.clone();
-        let unusable = |cause, why: String| UnusableServer {
+        let unusable_server = |cause, why: String| UnusableServer {
             why: unusable_sentence(config, &why),
             cause,
         };
-        let refusal = |why: String| unusable(FailureCause::Refusal, why);
+        let refusal = |why: String| unusable_server(FailureCause::Refusal, why);
         match (&config.transport, commands) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
@@ -612,7 +612,7 @@ impl ConnectionSlot {
                 .await;
                 let client = timed_connection
                     .unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
-                client.map_err(|fault| unusable(fault.cause(), self.fault_reason(fault)))
+                client.map_err(|fault| unusable_server(fault.cause(), self.fault_reason(fault)))
             }
             (ServerTransport::Program(program), Some(_)) => {
                 let package = installed_program(program, packages.as_ref()).map_err(refusal)?;
@@ -634,7 +634,7 @@ impl ConnectionSlot {
                 client.map_err(|fault| {
                     let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
                     let why = format!("{}{}", hint_prefix.unwrap_or_default(), fault.why);
-                    unusable(fault.cause, why)
+                    unusable_server(fault.cause, why)
                 })
             }
             (ServerTransport::Program(_), None) => {

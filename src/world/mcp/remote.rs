@@ -112,16 +112,16 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
     let challenge = error
         .auth_challenge()
         .filter(|challenge| !challenge.is_empty());
-    let sign_in = |missing| RemoteConnectError::SignIn {
-        missing,
+    let sign_in = |scopes| RemoteConnectError::SignIn {
+        missing_scopes: scopes,
         challenge: challenge.map(str::to_owned),
     };
     if error.is_authorization_required() {
         return sign_in(None);
     }
     if let Some(error) = transport_error(error) {
-        if let missing @ Some(_) = missing_scopes(error) {
-            return sign_in(missing);
+        if let scopes @ Some(_) = missing_scopes(error) {
+            return sign_in(scopes);
         }
         return match refusal(error) {
             Some(why) => RemoteConnectError::Refused(why),
@@ -135,8 +135,8 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
 /// them.
 pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
     let mut causes = causes(error.error.as_ref());
-    let missing = causes.find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
-    Some(missing.required_scope.clone().unwrap_or_default())
+    let scope_error = causes.find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
+    Some(scope_error.required_scope.clone().unwrap_or_default())
 }
 
 /// Returns why massgen refused to send a request, if it failed for that reason: there was no token
@@ -179,7 +179,7 @@ pub(super) enum RemoteConnectError {
     /// It requires the user to sign in.
     SignIn {
         /// The scopes that the user has not granted yet.
-        missing: Option<String>,
+        missing_scopes: Option<String>,
         /// The authentication challenge of the server.
         challenge: Option<String>,
     },

@@ -107,13 +107,13 @@ impl TokenFile {
         let Some(bytes) = read_own(&self.0, FILE_BYTES_MAX)? else {
             return Ok(BTreeMap::new());
         };
-        let damaged = || {
+        let invalid_file_error = || {
             let message = format!("`{}` is not a valid token file", self.0);
             Error::new(ErrorKind::Environment, message)
                 .with_hint("move it away, and sign in again with `massgen mcp login`")
         };
         // The parser's error message might contain a token.
-        serde_json::from_slice(&bytes).map_err(|_| damaged())
+        serde_json::from_slice(&bytes).map_err(|_| invalid_file_error())
     }
 
     fn write(&self, entries: &BTreeMap<String, TokenFileEntry>) -> Result<()> {
