@@ -64,8 +64,8 @@ pub struct PartialFiles(pub(super) BTreeSet<RootedFile>);
 impl PartialFiles {
     /// Returns the files below the root with this number.
     pub fn below(&self, root: usize) -> impl Iterator<Item = &RelPath> {
-        let of_root = self.0.iter().filter(move |(number, _)| *number == root);
-        of_root.map(|(_, file)| file)
+        let files = self.0.iter().filter(move |(number, _)| *number == root);
+        files.map(|(_, file)| file)
     }
 }
 
@@ -629,13 +629,13 @@ impl LayerPlanner<'_> {
 }
 
 fn not_a_directory(theirs: &PathState) -> EntryRejection {
-    let what = match theirs {
+    let kind = match theirs {
         PathState::Link { .. } => "a symbolic link",
         PathState::File(_) => "a file",
         PathState::Directory { .. } | PathState::Nothing => "something else",
     };
     EntryRejection::Refused(format!(
-        "{what} exists where a directory is expected, and is not followed"
+        "{kind} exists where a directory is expected, and is not followed"
     ))
 }
 

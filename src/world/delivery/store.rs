@@ -334,10 +334,10 @@ impl OpenDelivery {
         let path = self.delivery_dir.source_file();
         let bytes = file::read_regular_capped(&path, SOURCE_BYTES_MAX)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
-        let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
-        let bytes = bytes.ok_or_else(damaged)?;
+        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let bytes = bytes.ok_or_else(damaged_error)?;
         let delivery_file: DeliveryFile =
-            serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))?;
+            serde_json::from_slice(&bytes).map_err(|error| damaged_error().with_source(error))?;
         if delivery_file.seal != self.delivery_dir.seal()? {
             return Err(foreign_directory_error(&self.delivery_dir.0));
         }
