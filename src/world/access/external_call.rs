@@ -11,12 +11,12 @@ use crate::world::access::gate::Gate;
 use crate::world::access::verdict::Denial;
 
 /// Why a search is denied to a program that has no sandbox to keep it from what it finds.
-const HIDDEN_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
-                            nothing that is closed";
+const HIDDEN_BELOW: &str = "denied: something below is closed to you; search a directory that \
+                            holds nothing that is closed";
 
 /// Why a command is denied to such a program.
-const NO_SANDBOX: &str = "denied: you may not run commands here; `--in-sandbox` says that the program that \
-                      asks runs in a sandbox with these grants";
+const NO_SANDBOX: &str = "denied: you may not run commands here; `--in-sandbox` says that the \
+                          program that asks runs in a sandbox with these grants";
 
 /// Another program that works with the grants of an agent.
 #[derive(Clone, Debug)]
