@@ -77,7 +77,7 @@ pub struct SourceDirectory {
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "one_or_several"
+        deserialize_with = "deserialize_one_or_many"
     )]
     pub left_out: Vec<RelPath>,
 }
@@ -90,7 +90,7 @@ enum LeftOutRecord {
     One(RelPath),
 }
 
-fn one_or_several<'de, D: Deserializer<'de>>(
+fn deserialize_one_or_many<'de, D: Deserializer<'de>>(
     source: D,
 ) -> std::result::Result<Vec<RelPath>, D::Error> {
     Ok(match LeftOutRecord::deserialize(source)? {

@@ -302,7 +302,7 @@ impl AppliedDelivery {
         let order = self.applicable_steps(direction);
         if changed_files == ChangedFilePolicy::Replaced {
             self.refuse_special(&order, paths)?;
-            self.accept_current_versions(&order, paths, direction.of_steps())?;
+            self.accept_current_versions(&order, paths, direction.step_direction())?;
         }
         let is_wanted = |path: &AbsPath, _: &DeliveryEntry| is_selected(path, paths);
         self.run_wanted_steps(direction, &order, &is_wanted, &BTreeMap::new())
@@ -356,7 +356,7 @@ impl AppliedDelivery {
             let Some(step) = self.session.steps.get(*index) else {
                 continue;
             };
-            let mut entry = plan_entry(step, direction.of_steps());
+            let mut entry = plan_entry(step, direction.step_direction());
             if self.states.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
@@ -429,7 +429,7 @@ impl AppliedDelivery {
         numbers.extend(added_steps.values().map(|step| step.number));
         let skipped = self
             .session
-            .run_session(direction.of_steps(), Some(numbers))?;
+            .run_session(direction.step_direction(), Some(numbers))?;
         Ok((skipped, added_steps))
     }
 
@@ -702,7 +702,7 @@ impl AppliedDelivery {
 
 impl UndoDirection {
     /// Returns the direction of the steps.
-    fn of_steps(self) -> StepDirection {
+    fn step_direction(self) -> StepDirection {
         match self {
             UndoDirection::Undo => StepDirection::Back,
             UndoDirection::Redo => StepDirection::Forward,

@@ -48,7 +48,7 @@ pub(super) fn search_files(
     let (pattern_globs, excluded_globs) =
         (CompiledGlobs::new(&[glob])?, CompiledGlobs::new(exclude)?);
     let listing = list_readable(gate, path, &mut |found| {
-        select_unless(&excluded_globs, found)
+        select_unless_excluded(&excluded_globs, found)
     })
     .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
@@ -67,13 +67,13 @@ pub(super) fn search_files(
 pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded_globs = CompiledGlobs::new(exclude)?;
     let listing = list_readable(gate, path, &mut |found| {
-        select_unless(&excluded_globs, found)
+        select_unless_excluded(&excluded_globs, found)
     })
     .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let mut bytes_left = LISTING_BYTES_MAX;
     let mut entries = listing.entries.iter().peekable();
     let mut shown_entries = 0;
-    let tree = Value::Array(children(
+    let tree = Value::Array(tree_nodes(
         &mut entries,
         1,
         &mut bytes_left,
@@ -128,7 +128,7 @@ pub(super) fn limit_notes(listing: &TreeListing) -> String {
     text
 }
 
-fn select_unless(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySelection {
+fn select_unless_excluded(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySelection {
     if excluded_globs.match_name(&entry.rel) {
         EntrySelection::Excluded
     } else {
@@ -140,7 +140,7 @@ fn select_unless(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySe
 const NODE_BYTES: usize = 48;
 
 /// Returns the entries at `depth`, each with its children, until `bytes_left` is used up.
-fn children<'f>(
+fn tree_nodes<'f>(
     entries: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,
     bytes_left: &mut usize,
@@ -160,7 +160,7 @@ fn children<'f>(
         node.insert("name".to_owned(), name.into());
         node.insert("type".to_owned(), entry.kind.label().into());
         if entry.kind == FileKind::Directory {
-            let child_nodes = children(entries, depth + 1, bytes_left, shown_entries);
+            let child_nodes = tree_nodes(entries, depth + 1, bytes_left, shown_entries);
             node.insert("children".to_owned(), child_nodes.into());
         }
         nodes.push(Value::Object(node));

@@ -75,14 +75,14 @@ pub(super) fn summary(output: &CommandOutput) -> String {
         | ExitReason::DiskFull(_)
         | ExitReason::Refused { .. } => (exit_reason.to_string(), [stderr, stdout]),
     };
-    let key_line = texts.into_iter().find_map(|text| key_line(text));
-    let suffix = key_line.map_or_else(String::new, |line| format!(": {line}"));
+    let summary_line = texts.into_iter().find_map(|text| summary_line(text));
+    let suffix = summary_line.map_or_else(String::new, |line| format!(": {line}"));
     format!("{exit_text} after {:.1} s{suffix}", elapsed.as_secs_f64())
 }
 
 /// Returns the first non-empty line of an output; of a Python traceback the last, which states the
 /// error.
-fn key_line(text: &str) -> Option<&str> {
+fn summary_line(text: &str) -> Option<&str> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_heading = |line: &str| line.starts_with("# ");
     if text
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_summary_is_the_first_line_or_the_exception() {
         let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(key_line(text), expected, "{text}");
+            assert_eq!(summary_line(text), expected, "{text}");
         };
         check("", None);
         check("\n \none\ntwo\n", Some("one"));

@@ -207,7 +207,7 @@ fn open_directory(gate: &Gate) -> Result<AbsPath, String> {
         return Ok(base.to_abs());
     }
     let first_directory = gate
-        .first_directory()
+        .first_readable_directory()
         .and_then(|dir| AbsPath::new(dir.as_str()));
     first_directory.ok_or_else(|| "no directory is open to the agent".to_owned())
 }

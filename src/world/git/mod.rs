@@ -297,12 +297,12 @@ impl GitProgram {
             time_max: TIME_MAX,
         };
         match process::run(program).await {
-            Ok(ProgramExit::Exited { output, .. }) if reaches(&output, OUTPUT_BYTES_MAX) => {
+            Ok(ProgramExit::Exited { output, .. }) if reaches_limit(&output, OUTPUT_BYTES_MAX) => {
                 Err(call.git_error("it answered more than massgen reads"))
             }
             // The rest of its output was not read, so its exit status has no meaning.
             Ok(ProgramExit::Exited { output, errors, .. })
-                if reaches(&output, call.output_bytes_max) =>
+                if reaches_limit(&output, call.output_bytes_max) =>
             {
                 Ok(GitOutput {
                     code: 0,
@@ -330,7 +330,7 @@ impl GitProgram {
 }
 
 /// Returns whether the output has at least `bytes_max` bytes.
-fn reaches(output: &[u8], bytes_max: u64) -> bool {
+fn reaches_limit(output: &[u8], bytes_max: u64) -> bool {
     u64::try_from(output.len()).is_ok_and(|len| len >= bytes_max)
 }
 

@@ -33,7 +33,7 @@ impl GitObjectCache {
     /// Keeps the entries of a tree unless they are too long.
     pub(super) fn keep_listing(&self, tree: &ObjectId, listing: &Arc<[u8]>) {
         if listing.len() <= LISTING_BYTES_MAX {
-            keep(&mut self.lock().listings, tree, Arc::clone(listing));
+            insert_bounded(&mut self.lock().listings, tree, Arc::clone(listing));
         }
     }
 
@@ -44,7 +44,7 @@ impl GitObjectCache {
 
     /// Keeps the tree of a commit.
     pub(super) fn keep_tree(&self, commit: &ObjectId, tree: &ObjectId) {
-        keep(&mut self.lock().trees, commit, tree.clone());
+        insert_bounded(&mut self.lock().trees, commit, tree.clone());
     }
 
     fn lock(&self) -> MutexGuard<'_, KnownObjects> {
@@ -52,7 +52,7 @@ impl GitObjectCache {
     }
 }
 
-fn keep<T>(cache: &mut BTreeMap<ObjectId, T>, object: &ObjectId, value: T) {
+fn insert_bounded<T>(cache: &mut BTreeMap<ObjectId, T>, object: &ObjectId, value: T) {
     if cache.len() >= OBJECTS_MAX {
         cache.clear();
     }

@@ -677,7 +677,7 @@ impl ConnectionSlot {
             (CredentialSource::Client, Some(scopes)) => format!(
                 "it requires more scopes than the client in `oauth` has; add them to its `scopes`: \
                  {}",
-                plain_scopes(&scopes).join(", ")
+                shell_safe_scopes(&scopes).join(", ")
             ),
             (CredentialSource::SignIn, None) => format!(
                 "it requires authentication: sign in with `massgen mcp login {name}`, or add its \
@@ -748,14 +748,14 @@ fn missing_package_hint(program: &ServerProgram) -> Option<String> {
 
 /// Builds the command-line options that request these scopes.
 fn scope_options(scopes: &str) -> String {
-    let scopes = plain_scopes(scopes).into_iter();
+    let scopes = shell_safe_scopes(scopes).into_iter();
     let options: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
     options.concat()
 }
 
 /// Splits scopes. They come from a server, which is not trusted, and the user may copy them into a
 /// command: scopes that a shell would not read as a single word are left out.
-fn plain_scopes(scopes: &str) -> Vec<&str> {
+fn shell_safe_scopes(scopes: &str) -> Vec<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let is_plain_scope =
         |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);

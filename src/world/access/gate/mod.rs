@@ -546,12 +546,14 @@ impl Gate {
     /// Returns the directory that commands start in, if relative paths start elsewhere.
     pub(in crate::world) fn command_start_dir(&self) -> Option<UserPath> {
         let is_open = self.allows(&self.state.policy.base, Permission::Read);
-        (!is_open).then(|| self.first_directory()).flatten()
+        (!is_open)
+            .then(|| self.first_readable_directory())
+            .flatten()
     }
 
     /// Returns the first directory that the agent may read. Those that the user names come before
     /// those that massgen adds.
-    pub(in crate::world) fn first_directory(&self) -> Option<UserPath> {
+    pub(in crate::world) fn first_readable_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == GrantScope::Tree);
         let context_root = trees().find(|root| root.kind == GrantKind::Context);

@@ -200,7 +200,7 @@ pub(super) fn parse_token(body: &[u8]) -> Result<IssuedToken, String> {
     let lifetime = reply.get("expires_in").and_then(seconds);
     Ok(IssuedToken {
         value: SecretString::from(value),
-        usable_for: lifetime.map(usable_part),
+        usable_for: lifetime.map(usable_duration),
     })
 }
 
@@ -211,7 +211,7 @@ fn seconds(value: &Value) -> Option<Duration> {
 }
 
 /// Returns for how long a token with this lifetime is used.
-fn usable_part(lifetime: Duration) -> Duration {
+fn usable_duration(lifetime: Duration) -> Duration {
     lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / 2))
 }
 

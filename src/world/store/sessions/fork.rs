@@ -84,7 +84,7 @@ pub(super) enum SessionOrigin {
 }
 
 impl SessionOrigin {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             SessionOrigin::Forked => "Forked",
             SessionOrigin::Imported => "Imported",
@@ -125,7 +125,7 @@ pub(super) fn rewrite_identity(
         rewrite(&summary)?;
         let note_line = format!(
             "\n{} from {} as {}\n",
-            origin.word(),
+            origin.label(),
             original.id,
             session.id()
         );
