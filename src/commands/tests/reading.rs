@@ -470,12 +470,12 @@ fn substitutions_that_the_grammar_takes_for_text_are_found() {
         "[[ a =~ b`sudo id` ]]",
         "case a in b?`sudo id`) c;; esac",
     ] {
-        let unread = sudo(line).0;
+        let reason = sudo(line).0;
         let is_refused = matches!(
-            unread,
+            reason,
             Some(UnparsedReason::Ambiguous | UnparsedReason::Syntax)
         );
-        assert!(is_refused, "{line}: {unread:?}");
+        assert!(is_refused, "{line}: {reason:?}");
     }
 }
 

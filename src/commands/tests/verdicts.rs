@@ -51,7 +51,7 @@ fn a_container_with_sudo_lets_commands_become_root() {
 
 #[test]
 fn lines_that_shells_parse_differently_are_unparsed() {
-    for (line, unread) in [
+    for (line, reason) in [
         ("echo 'a", UnparsedReason::Syntax),
         ("a ) b", UnparsedReason::Syntax),
         ("r[m] x", UnparsedReason::Syntax),
@@ -63,7 +63,7 @@ fn lines_that_shells_parse_differently_are_unparsed() {
         ("cat <<E\n  E\nrm x\nE", UnparsedReason::Ambiguous),
     ] {
         let parsed = parse(line);
-        assert_eq!(parsed.unparsed_reason, Some(unread), "{line}");
+        assert_eq!(parsed.unparsed_reason, Some(reason), "{line}");
         assert_eq!(parsed.commands, [], "{line}");
         check(&rules(CommandPolicy::Standard), line, None);
         check(&rules(CommandPolicy::Strict), line, Some("unreadable-line"));
