@@ -29,19 +29,19 @@ pub(crate) fn show(
         let branches = view.branches().await?;
         Ok::<_, crate::error::Error>((view, branches))
     })?;
-    let form = ReportFormat::from(arguments.json);
+    let format = ReportFormat::from(arguments.json);
     let width = branches
         .iter()
         .map(|status| status.branch.to_string().len())
         .max()
         .unwrap_or_default();
     for branch in &branches {
-        output.result(&match form {
+        output.result(&match format {
             ReportFormat::Json => to_json(&view, branch),
             ReportFormat::Text => to_text(branch, width),
         })?;
     }
-    if form == ReportFormat::Text {
+    if format == ReportFormat::Text {
         let (name, is_running) = (view.dir.name(), view.dir.is_running());
         let suffix = if is_running { ", which is running" } else { "" };
         let bare_repository = escape_name(&view.dir.bare_repository().to_string());
