@@ -188,10 +188,10 @@ fn worst_verdict(findings: &[DoctorFinding]) -> FindingVerdict {
 /// Prints all findings.
 pub(crate) fn show(
     findings: &[DoctorFinding],
-    form: ReportFormat,
+    format: ReportFormat,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    match form {
+    match format {
         ReportFormat::Json => output.result(&to_json(findings)?),
         ReportFormat::Text => {
             for finding in findings {
