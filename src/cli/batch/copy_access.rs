@@ -12,18 +12,18 @@ pub(super) fn open_copy(config: &mut Config, copy: &AbsPath) {
     if shared_permission(config, copy).is_some() {
         return;
     }
-    let writable = ContextPath {
+    let writable_copy = ContextPath {
         permission: Permission::Write,
         ..ContextPath::read_only(copy.clone())
     };
     let mut agents = config.agents.iter();
     if agents.all(|agent| listed_permission(&agent.context_paths, copy).is_none()) {
-        config.orchestrator.context_paths.push(writable);
+        config.orchestrator.context_paths.push(writable_copy);
         return;
     }
     for agent in &mut config.agents {
         if listed_permission(&agent.context_paths, copy).is_none() {
-            agent.context_paths.push(writable.clone());
+            agent.context_paths.push(writable_copy.clone());
         }
     }
 }

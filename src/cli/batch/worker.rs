@@ -66,7 +66,7 @@ fn status_for_scheduler(
     }
 }
 
-/// Returns why the sandbox of this node is weaker than `required`, if it is.
+/// Returns why the sandbox of this node is weaker than `required_level`, if it is.
 fn sandbox_shortfall(
     host: &Host,
     worker: &CellWorker,
