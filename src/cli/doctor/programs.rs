@@ -84,10 +84,10 @@ fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding 
 /// Runs a program that does nothing, and removes its directories afterwards.
 async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), String> {
     let test = spawn_blocking(move || {
-        let shell =
+        let environment =
             CallEnvironment::open_without_grants(&host).map_err(|error| format!("{error:#}"))?;
         let programs =
-            ProgramEnvironment::new(dialect, ToolFilter::default(), shell.commands.clone());
+            ProgramEnvironment::new(dialect, ToolFilter::default(), environment.commands.clone());
         check_language(&programs)
             .map_err(|why| format!("programs do not run in the sandbox: {why}"))
     });
