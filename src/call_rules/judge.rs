@@ -141,7 +141,7 @@ impl CallRules {
             })
         };
         let is_exempt = |command: &SimpleCommand| {
-            command.words.is_empty() || command.wraps == WrappedKind::Only
+            command.words.is_empty() || command.wrapped_kind == WrappedKind::OneCommand
         };
         let is_allowed = |command: &SimpleCommand| is_exempt(command) || is_matched(command);
         unknown_reason(line).is_none()
@@ -155,7 +155,7 @@ fn unknown_reason(line: &ParsedCommandLine) -> Option<String> {
     if let Some(reason) = line.unparsed_reason {
         return Some(reason.to_string());
     }
-    let is_unknown = |command: &&SimpleCommand| command.wraps == WrappedKind::Unknown;
+    let is_unknown = |command: &&SimpleCommand| command.wrapped_kind == WrappedKind::Unknown;
     let unknown_command = line.commands.iter().find(is_unknown)?;
     Some(format!(
         "what `{unknown_command}` runs is known only when it runs"

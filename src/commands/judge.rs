@@ -133,7 +133,7 @@ fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
 fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let why = rules.completeness_reason()?;
     let has_no_name = command.program().is_none() && !command.words.is_empty();
-    if !has_no_name && command.wraps != WrappedKind::Unknown {
+    if !has_no_name && command.wrapped_kind != WrappedKind::Unknown {
         return None;
     }
     let reason = format!("which command it runs is known only when it runs, and {why}");
@@ -148,7 +148,7 @@ fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<Comman
 fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let allowed_patterns = rules.allowed.as_ref()?;
     let text = command.text();
-    let is_exempt = text.is_empty() || command.wraps == WrappedKind::Only;
+    let is_exempt = text.is_empty() || command.wrapped_kind == WrappedKind::OneCommand;
     if is_exempt
         || allowed_patterns
             .iter()

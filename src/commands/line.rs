@@ -54,7 +54,7 @@ pub struct SimpleCommand {
     /// How it is reached, from the outermost step inwards.
     pub steps: Vec<NestingStep>,
     /// The commands that it runs through its arguments or its input.
-    pub wraps: WrappedKind,
+    pub wrapped_kind: WrappedKind,
     /// Whether it recursively calls the function around it, concurrently with other commands.
     pub fork_bomb: ForkBomb,
     /// Whether it gets more arguments than are written.
@@ -80,7 +80,7 @@ pub enum WrappedKind {
     /// It runs commands that are listed after it.
     Commands,
     /// It runs one command that is listed after it, and does nothing else (`timeout`, `env`).
-    Only,
+    OneCommand,
     /// It runs commands that are known only at run time (`eval "$X"`, `… | sh`).
     Unknown,
 }

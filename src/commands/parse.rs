@@ -208,7 +208,8 @@ impl CommandLineParser {
                 .into_iter()
                 .chain(wrapped_by_variables(&command))
                 .collect();
-        command.wraps = WrappedKind::combine(wrapped_commands.iter().map(WrappedCommand::kind));
+        command.wrapped_kind =
+            WrappedKind::combine(wrapped_commands.iter().map(WrappedCommand::kind));
         // A command without its own input inherits that of the command that runs it.
         let input = command
             .redirections
@@ -242,11 +243,13 @@ impl CommandLineParser {
         inner_context.has_piped_input = context.has_piped_input
             && matches!(
                 wrapped,
-                WrappedCommand::Only(_) | WrappedCommand::Commands(_)
+                WrappedCommand::OneCommand(_) | WrappedCommand::Commands(_)
             );
         match wrapped {
             WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
-            WrappedCommand::Only(words) => self.push_command(with_input(words), &inner_context),
+            WrappedCommand::OneCommand(words) => {
+                self.push_command(with_input(words), &inner_context)
+            }
             WrappedCommand::WithExtraArguments(words) => self.push_command(
                 SimpleCommand {
                     extra_arguments: ExtraArguments::Unknown,
@@ -264,7 +267,7 @@ impl CommandLineParser {
                     Err(UnparsedReason::Syntax | UnparsedReason::Ambiguous) => {
                         self.line.commands.truncate(count_before);
                         if let Some(command) = self.line.commands.get_mut(wrapper.index) {
-                            command.wraps = WrappedKind::Unknown;
+                            command.wrapped_kind = WrappedKind::Unknown;
                         }
                         Ok(())
                     }

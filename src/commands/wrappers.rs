@@ -13,7 +13,7 @@ pub(super) enum WrappedCommand {
     /// A command with these words, and with further arguments from its input.
     WithExtraArguments(Vec<ShellWord>),
     /// This one command; the wrapper does nothing else.
-    Only(Vec<ShellWord>),
+    OneCommand(Vec<ShellWord>),
     /// This script, in a shell.
     Script {
         /// The source; parts that are known only at run time appear as written.
@@ -33,7 +33,7 @@ impl WrappedCommand {
             WrappedCommand::Commands(_)
             | WrappedCommand::WithExtraArguments(_)
             | WrappedCommand::Script { is_whole: true, .. } => WrappedKind::Commands,
-            WrappedCommand::Only(_) => WrappedKind::Only,
+            WrappedCommand::OneCommand(_) => WrappedKind::OneCommand,
             WrappedCommand::Unknown
             | WrappedCommand::Script {
                 is_whole: false, ..
@@ -369,14 +369,14 @@ pub(super) fn wrapped_command(command: &SimpleCommand, has_piped_input: bool) ->
             shell_script(command, &arguments.letters, words, has_piped_input)
         }
         (_, []) | (WrapperStyle::Find, _) => WrappedCommand::Nothing,
-        (WrapperStyle::OnlyWords, words) => WrappedCommand::Only(words.to_vec()),
+        (WrapperStyle::OnlyWords, words) => WrappedCommand::OneCommand(words.to_vec()),
         (WrapperStyle::Coprocess, words) => {
             let is_opening = |word: &ShellWord| matches!(word.raw.as_str(), "{" | "(");
             let opening = words.iter().take(2).position(is_opening);
             let inner_words = opening.map_or(words, |index| {
                 words.get(index.saturating_add(1)..).unwrap_or_default()
             });
-            WrappedCommand::Only(inner_words.to_vec())
+            WrappedCommand::OneCommand(inner_words.to_vec())
         }
         (WrapperStyle::Words, words) => WrappedCommand::Commands(vec![words.to_vec()]),
         (WrapperStyle::WordsAndInput, words) => match arguments.placeholder {
@@ -398,7 +398,7 @@ pub(super) fn wrapped_command(command: &SimpleCommand, has_piped_input: bool) ->
                 other @ (WrappedCommand::Nothing
                 | WrappedCommand::Commands(_)
                 | WrappedCommand::WithExtraArguments(_)
-                | WrappedCommand::Only(_)
+                | WrappedCommand::OneCommand(_)
                 | WrappedCommand::Unknown) => other,
             }
         }

@@ -240,10 +240,10 @@ impl SimpleCommandReport {
                 .map(ShellWord::display_text)
                 .collect(),
             reached: command.steps.iter().map(ToString::to_string).collect(),
-            starts: match command.wraps {
+            starts: match command.wrapped_kind {
                 WrappedKind::Nothing => None,
                 WrappedKind::Commands => Some("commands"),
-                WrappedKind::Only => Some("one command instead"),
+                WrappedKind::OneCommand => Some("one command instead"),
                 WrappedKind::Unknown => Some("commands that are known only at run time"),
             },
             checks: check_command(rules, command)

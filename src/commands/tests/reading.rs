@@ -120,7 +120,7 @@ fn redirections_belong_to_their_command() {
 fn commands_that_start_commands_are_looked_through() {
     let through = |line: &str, expected: &[&str]| {
         let commands = parse(line).commands;
-        let starts = commands.first().map(|command| command.wraps);
+        let starts = commands.first().map(|command| command.wrapped_kind);
         assert!(
             starts != Some(WrappedKind::Nothing) && starts.is_some(),
             "{line}"
@@ -207,7 +207,7 @@ fn commands_that_start_commands_are_looked_through() {
     ] {
         let mut commands = parse(line).commands.into_iter();
         assert!(
-            commands.any(|found| found.wraps == WrappedKind::Unknown),
+            commands.any(|found| found.wrapped_kind == WrappedKind::Unknown),
             "{line}"
         );
     }
@@ -341,7 +341,10 @@ fn arguments_added_by_wrappers_are_known_only_at_run_time() {
         ("parallel rm", WrappedKind::Unknown),
     ] {
         let commands = parse(line).commands;
-        assert!(commands.iter().any(|found| found.wraps == starts), "{line}");
+        assert!(
+            commands.iter().any(|found| found.wrapped_kind == starts),
+            "{line}"
+        );
     }
 }
 
@@ -485,7 +488,7 @@ fn variables_start_what_they_name() {
     fn check(line: &str, starts: WrappedKind, expected: &[&str]) {
         let commands = parse(line).commands;
         let found: Vec<String> = commands.iter().skip(1).map(SimpleCommand::text).collect();
-        let first = commands.first().map(|command| command.wraps);
+        let first = commands.first().map(|command| command.wrapped_kind);
         assert_eq!(first, Some(starts), "{line}");
         assert_eq!(found, expected, "{line}");
     }
@@ -508,7 +511,7 @@ fn variables_start_what_they_name() {
     check("PAGER= git log", WrappedKind::Nothing, &[]);
     check(
         "env PAGER=cat git log",
-        WrappedKind::Only,
+        WrappedKind::OneCommand,
         &["git log", "cat"],
     );
     for line in [
@@ -521,7 +524,7 @@ fn variables_start_what_they_name() {
         "declare -x LD_PRELOAD=b",
     ] {
         assert_eq!(
-            parse(line).commands[0].wraps,
+            parse(line).commands[0].wrapped_kind,
             WrappedKind::Unknown,
             "{line}"
         );
