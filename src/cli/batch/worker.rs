@@ -88,6 +88,7 @@ fn sandbox_shortfall(
     }
 }
 
+/// Runs open cells, one after another, until no other cell can be begun here.
 async fn run_until_none_is_left(
     worker: &CellWorker,
     arguments: &BatchWorkerArguments,
@@ -95,14 +96,9 @@ async fn run_until_none_is_left(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let ids = worker.batch.cell_ids(&worker.record)?;
-    let mut is_first = true;
+    release_earlier_claims(worker, arguments, &worker.batch.open_cells(&ids)?)?;
     loop {
         let mut open_cells = worker.batch.open_cells(&ids)?;
-        if is_first {
-            release_earlier_claims(worker, arguments, &open_cells)?;
-            is_first = false;
-            open_cells = worker.batch.open_cells(&ids)?;
-        }
         // Workers begin at different cells, so that few of them try the same one.
         let start = start_index(&arguments.job, open_cells.len());
         open_cells.rotate_left(start);
