@@ -1,6 +1,6 @@
-//! The configuration of a run. A [`Config`] is created only by [`load`], from the text of a file, and
-//! by [`team`], without one, and is valid by construction; it does not mirror the YAML. Nothing here
-//! reads a file.
+//! The configuration of a run. A [`Config`] is created only by [`load`], from the text of a file,
+//! and by [`team`], without one, and is valid by construction; it does not mirror the YAML. Nothing
+//! here reads a file.
 
 use std::collections::BTreeSet;
 

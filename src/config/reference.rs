@@ -262,7 +262,7 @@ fn former_names_reference(out: &mut String) {
                 push(out, format_args!("| {path} | `{former}` | `{name}` |\n"));
             }
             for value in key.former_values {
-                let (former, current) = (value.former, value.current);
+                let (former, current) = (value.former_name, value.current_name);
                 push(
                     out,
                     format_args!("| {path} | `{name}: {former}` | `{name}: {current}` |\n"),

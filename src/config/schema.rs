@@ -21,12 +21,9 @@ pub fn schema() -> Value {
     schema.insert("$schema".to_owned(), DIALECT.into());
     schema.insert("title".to_owned(), "massgen config".into());
     schema.extend(section_schema(&ROOT));
-    let requires_only = |name: &str| json!({ "required": [name] });
-    let either = json!([
-        requires_only(root::AGENTS.name()),
-        requires_only(root::AGENT.name())
-    ]);
-    schema.insert("oneOf".to_owned(), either);
+    let requires = |name: &str| json!({ "required": [name] });
+    let alternatives = json!([requires(root::AGENTS.name()), requires(root::AGENT.name())]);
+    schema.insert("oneOf".to_owned(), alternatives);
     schema.insert("$defs".to_owned(), definitions.into());
     schema.into()
 }
@@ -55,13 +52,13 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
     schema.insert("properties".to_owned(), properties.into());
     schema.insert("patternProperties".to_owned(), json!({ "^x-": {} }));
     schema.insert("required".to_owned(), required_names.into());
-    let takes_others = section.others != UnknownKeys::Refused;
-    schema.insert("additionalProperties".to_owned(), takes_others.into());
+    let allows_unknown_keys = section.unknown_keys != UnknownKeys::Refused;
+    schema.insert("additionalProperties".to_owned(), allows_unknown_keys.into());
     schema
 }
 
 fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
-    let (doc, mark) = match key.status {
+    let (doc, keyword) = match key.status {
         KeyStatus::Required | KeyStatus::Supported | KeyStatus::PassedOn => {
             (key.doc.to_owned(), None)
         }
@@ -79,14 +76,14 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
         }
         KeyStatus::Refused => (format!("An error: {}.", key.doc), Some(("not", json!({})))),
     };
-    let is_backend_type = section.others != UnknownKeys::Refused && name == "type";
-    let shape = if is_backend_type {
+    let is_backend_type = section.unknown_keys != UnknownKeys::Refused && name == "type";
+    let value_schema = if is_backend_type {
         let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
         json!({ "enum": supported.map(|vendor| vendor.name).collect::<Vec<_>>() })
     } else if key.former_values.is_empty() && key.foreign_values.is_empty() {
         shape_schema(&key.shape)
     } else {
-        let former_names = key.former_values.iter().map(|value| value.former);
+        let former_names = key.former_values.iter().map(|value| value.former_name);
         let massgen_values = key.foreign_values.iter().map(|value| value.massgen_value);
         let deprecated_values: Vec<&str> = former_names.chain(massgen_values).collect();
         let deprecated_schema = json!({ "enum": deprecated_values, "deprecated": true });
@@ -94,11 +91,11 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     };
     let mut schema = Map::new();
     schema.insert("description".to_owned(), doc.into());
-    if let Some((name, value)) = mark {
+    if let Some((name, value)) = keyword {
         schema.insert(name.to_owned(), value);
     }
-    if let Value::Object(shape) = shape {
-        schema.extend(shape);
+    if let Value::Object(keywords) = value_schema {
+        schema.extend(keywords);
     }
     schema.into()
 }
@@ -106,24 +103,24 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
 /// Returns the schema of a shape. `${NAME}` is valid for any scalar, and null for any value.
 fn shape_schema(shape: &ValueShape) -> Value {
     let variable = json!({ "type": "string", "pattern": "\\$\\{[A-Z_][A-Z0-9_]*\\}" });
-    let nothing = json!({ "type": "null" });
+    let null_type = json!({ "type": "null" });
     match shape {
         ValueShape::Any | ValueShape::Verbatim => json!({}),
         ValueShape::Text => json!({ "type": ["string", "number", "boolean", "null"] }),
-        ValueShape::Flag => json!({ "anyOf": [{ "type": "boolean" }, variable, nothing] }),
-        ValueShape::Integer(least, most) => json!({
-            "anyOf": [{ "type": "integer", "minimum": least, "maximum": most }, variable, nothing],
+        ValueShape::Flag => json!({ "anyOf": [{ "type": "boolean" }, variable, null_type] }),
+        ValueShape::Integer(min, max) => json!({
+            "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, variable, null_type],
         }),
-        ValueShape::Number(least, most) => json!({
-            "anyOf": [{ "type": "number", "minimum": least, "maximum": most }, variable, nothing],
+        ValueShape::Number(min, max) => json!({
+            "anyOf": [{ "type": "number", "minimum": min, "maximum": max }, variable, null_type],
         }),
-        ValueShape::OneOf(names) => json!({ "anyOf": [{ "enum": names }, variable, nothing] }),
+        ValueShape::OneOf(names) => json!({ "anyOf": [{ "enum": names }, variable, null_type] }),
         ValueShape::OneOfOrList(names) => json!({
             "anyOf": [
                 { "enum": names },
                 { "type": "array", "items": { "type": "string" } },
                 variable,
-                nothing,
+                null_type,
             ],
         }),
         ValueShape::Size(..) => json!({
@@ -131,14 +128,14 @@ fn shape_schema(shape: &ValueShape) -> Value {
                 { "type": "integer", "minimum": 0 },
                 { "type": "string", "pattern": "^[0-9]+[kmgtKMGT]?[bB]?$" },
                 variable,
-                nothing,
+                null_type,
             ],
         }),
         ValueShape::Names => json!({
             "anyOf": [
                 { "type": "array", "items": { "type": "string" } },
                 { "type": "object", "additionalProperties": shape_schema(&ValueShape::Text) },
-                nothing,
+                null_type,
             ],
         }),
         ValueShape::List(item) => json!({ "type": ["array", "null"], "items": shape_schema(item) }),
@@ -150,7 +147,7 @@ fn shape_schema(shape: &ValueShape) -> Value {
             "anyOf": [
                 { "type": "array", "items": reference(section) },
                 { "type": "object", "additionalProperties": reference(section) },
-                nothing,
+                null_type,
             ],
         }),
     }

@@ -146,8 +146,8 @@ impl HunkChoice {
     }
 }
 
-/// Returns the text `old` with the hunks of its diff with `new` that `choices` apply. Returns `None`
-/// if `choices` are about other texts, which the lines between the hunks show.
+/// Returns the text `old` with the hunks of its diff with `new` that `choices` apply. Returns
+/// `None` if `choices` are about other texts, which the lines between the hunks show.
 pub fn apply_hunks(old: &str, new: &str, choices: &[HunkChoice]) -> Option<String> {
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();

@@ -481,8 +481,8 @@ fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
     })
 }
 
-/// Returns `agent` with the servers of earlier agents in place of its own equal ones, so that all of
-/// them can share a connection and everything known about a server.
+/// Returns `agent` with the servers of earlier agents in place of its own equal ones, so that they
+/// can share a connection and everything known about a server.
 fn with_shared_servers(mut agent: AgentConfig, earlier_agents: &[AgentConfig]) -> AgentConfig {
     for server in &mut agent.servers {
         let mut earlier_servers = earlier_agents.iter().flat_map(|earlier| &earlier.servers);

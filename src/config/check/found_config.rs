@@ -110,7 +110,7 @@ impl FoundConfigWalk<'_> {
     }
 
     fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
-        match key.found {
+        match key.found_config_use {
             FoundConfigUse::Harmless => {}
             FoundConfigUse::Named(what) => {
                 let is_set = !is_empty(setting.value) && !is_default(setting.value, key.default);

@@ -170,9 +170,9 @@ impl ConfigChecker<'_> {
             return;
         };
         let mut values = key.former_values.iter();
-        if let Some(value) = values.find(|value| value.former == scalar.text) {
-            self.warn_of_former_name(path, &node.span, value.former, value.current);
-            value.current.clone_into(&mut scalar.text);
+        if let Some(value) = values.find(|value| value.former_name == scalar.text) {
+            self.warn_of_former_name(path, &node.span, value.former_name, value.current_name);
+            value.current_name.clone_into(&mut scalar.text);
         }
     }
 

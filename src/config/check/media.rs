@@ -112,8 +112,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the vendor that a key names. Warns about one that makes no media, and about one whose
-    /// API key is not set, so that agents cannot have media made.
+    /// Returns the vendor that a key names. Warns about one that makes no media, and about one
+    /// whose API key is not set, so that agents cannot have media made.
     fn media_vendor(
         &mut self,
         view: &MappingView<'_>,

@@ -249,9 +249,9 @@ fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
     }
 }
 
-/// Returns the maximum number of new answers of others that an agent is shown during a round. Scores
-/// are submitted with the vote, at the end of a round: a setting about the time before that is about
-/// the whole round.
+/// Returns the maximum number of new answers of others that an agent is shown during a round.
+/// Scores are submitted with the vote, at the end of a round: a setting about the time before that
+/// is about the whole round.
 fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
     let is_set = |key: &TypedKey<Flag>| view.flag(key) == Some(true);
     let sensitivity = view.text(&orchestrator::VOTING_SENSITIVITY);

@@ -40,7 +40,7 @@ pub(crate) const APPEND_SYSTEM_PROMPT: TypedKey<Text> = TypedKey::optional(
 pub static AGENT: KeySection = KeySection {
     path: "agents[]",
     doc: "An agent: a model, its instructions and its access.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ID.row(),
         BACKEND.row(),

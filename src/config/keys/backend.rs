@@ -265,7 +265,7 @@ pub static BACKEND: KeySection = KeySection {
     path: "agents[].backend",
     doc: "The model and its API. Keys that are not listed are sent to the model's API unchanged in \
           every request; one that looks like a misspelt listed key is an error.",
-    others: UnknownKeys::PassedOn,
+    unknown_keys: UnknownKeys::PassedOn,
     keys: &[
         TYPE.row(),
         MODEL.row(),

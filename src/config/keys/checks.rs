@@ -41,6 +41,6 @@ pub static CHECK: KeySection = KeySection {
     doc: "A command whose exit status decides whether an answer passes; see `docs/checks.md` for \
           where it runs. An answer that fails a required check cannot win while another one \
           passes.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[COMMAND.row(), NAME.row(), REQUIRED.row(), TIMEOUT.row()],
 };

@@ -79,7 +79,7 @@ pub(crate) const OUTPUT: TypedKey<ByteSize> = TypedKey::optional(
 pub static COMMAND_LIMITS: KeySection = KeySection {
     path: "agents[].backend.command_line_limits",
     doc: "Resource limits of one command and all processes that it starts.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         MEMORY.row(),
         PROCESSES.row(),

@@ -104,16 +104,16 @@ pub(crate) const SANDBOX: TypedKey<Text> = TypedKey::optional(
 /// The names of sandbox levels in earlier versions.
 const FORMER_LEVELS: &[FormerValue] = &[
     FormerValue {
-        former: "A",
-        current: "overlay",
+        former_name: "A",
+        current_name: "overlay",
     },
     FormerValue {
-        former: "B",
-        current: "namespaces",
+        former_name: "B",
+        current_name: "namespaces",
     },
     FormerValue {
-        former: "C",
-        current: "landlock",
+        former_name: "C",
+        current_name: "landlock",
     },
 ];
 

@@ -69,7 +69,7 @@ pub static CONTEXT_PATH: KeySection = KeySection {
           the winner may write if `permission` allows it. `orchestrator.context_paths` and \
           `agents[].backend.context_paths` have the same keys; of two entries with the same path, \
           the one of `orchestrator` takes precedence.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         PATH.row(),
         PERMISSION.row(),

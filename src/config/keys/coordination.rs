@@ -212,7 +212,7 @@ pub(crate) const LEARNING_CAPTURE_MODE: TypedKey<Text> = TypedKey::optional(
 pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
     doc: "How agents coordinate.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ENABLE_PLANNING_MODE.row(),
         PLANNING_MODE_INSTRUCTION.row(),

@@ -17,7 +17,7 @@ pub(crate) const TEXT: TypedKey<Text> = TypedKey::required(
 pub static CRITERION: KeySection = KeySection {
     path: "orchestrator.coordination.checklist_criteria_inline[]",
     doc: "A criterion that voters give a score from 0 to 10.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         TEXT.row(),
         ConfigKey::unsupported(

@@ -172,7 +172,7 @@ pub static CUSTOM_TOOL: KeySection = KeySection {
     path: "agents[].backend.custom_tools[]",
     doc: "Functions of a Python file as tools. A found config, not named with `--config`, cannot \
           have any. See [custom-tools.md](custom-tools.md).",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         FUNCTION.row(),
         NAME.row(),
@@ -213,7 +213,7 @@ pub static PROGRAM_TOOL: KeySection = KeySection {
     doc: "A program as a tool: it reads the arguments as one JSON object on its standard input, and \
           what it writes to its standard output is the result. A found config, not named with \
           `--config`, cannot have any. See [custom-tools.md](custom-tools.md).",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         TOOL_NAME.row(),
         COMMAND.row(),

@@ -85,7 +85,7 @@ pub static DOCKER_CREDENTIALS: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_credentials",
     doc: "Credentials of yours that every command of the agent can read, read-only and only those \
           listed. A found config, not named with `--config`, cannot have any.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         MOUNT.row(),
         ADDITIONAL_MOUNTS.row(),

@@ -49,7 +49,7 @@ pub(crate) const NPM: TypedKey<TextList> = TypedKey::optional(
 pub static DOCKER_PACKAGES: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages",
     doc: "Packages to install in the container, within 600 seconds for each kind.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[PREINSTALL.row(), AUTO_INSTALL_DEPS.row()],
 };
 
@@ -58,6 +58,6 @@ pub static DOCKER_PREINSTALL: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages.preinstall",
     doc: "Packages to install when the container is created, in the order system, Python, npm. \
           Failures are reported, and the run continues.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[SYSTEM.row(), PYTHON.row(), NPM.row()],
 };

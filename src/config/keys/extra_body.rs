@@ -6,6 +6,6 @@ use crate::config::keys::{KeySection, UnknownKeys};
 pub static EXTRA_BODY: KeySection = KeySection {
     path: "agents[].backend.extra_body",
     doc: "Keys that go into every request as they are, whatever they are called.",
-    others: UnknownKeys::PassedOn,
+    unknown_keys: UnknownKeys::PassedOn,
     keys: &[],
 };

@@ -64,7 +64,7 @@ pub static FOLDER_GUARD: KeySection = KeySection {
     doc: "The only directories open to an agent: absolute, below `~`, or relative to the directory \
           in which massgen is started. With an empty `write` the agent is read-only; two empty \
           lists open nothing. Without `folder_guard` there is no such restriction.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         PRESET.row(),
         ROOT.row(),

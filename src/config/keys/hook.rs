@@ -47,6 +47,6 @@ pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
 pub static HOOK: KeySection = KeySection {
     path: "hook",
     doc: "A hook command: an item of `hooks` in a group.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[TYPE.row(), COMMAND.row(), TIMEOUT.row(), NETWORK.row()],
 };

@@ -25,6 +25,6 @@ pub(crate) const HOOKS: TypedKey<NodeList> = TypedKey::required(
 pub static HOOK_GROUP: KeySection = KeySection {
     path: "hooks.PreToolUse[]",
     doc: "Hooks for the same tools.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[MATCHER.row(), HOOKS.row()],
 };

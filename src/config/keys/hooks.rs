@@ -73,7 +73,7 @@ pub static HOOKS: KeySection = KeySection {
     doc: "Hooks by event, in the format of Claude Code; see `docs/hooks.md` for their input and \
           output. A string instead of a group is the command of a hook for all tools. A found \
           config, not named with `--config`, cannot have any.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         PRE_TOOL_USE.row(),
         POST_TOOL_USE.row(),

@@ -106,7 +106,7 @@ pub(crate) const CONNECTION_TIMEOUT: TypedKey<Integer> = TypedKey::optional(
 pub static KUBERNETES: KeySection = KeySection {
     path: "agents[].backend.command_line_kubernetes",
     doc: "The pod in which the agent's commands run.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         CONTEXT.row(),
         NAMESPACE.row(),

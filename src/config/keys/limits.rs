@@ -60,7 +60,7 @@ pub static LIMITS: KeySection = KeySection {
     doc: "Usage limits; see `docs/limits.md` for how usage is counted and what happens at a limit. \
           At the top of the file they apply to the whole run; `agents[].limits` adds limits for \
           one agent.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         MAX_COST_USD.row(),
         MAX_TOKENS_TOTAL.row(),

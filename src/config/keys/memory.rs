@@ -63,7 +63,7 @@ pub(crate) const TARGET_RATIO: TypedKey<Decimal> = TypedKey::optional(
 pub static MEMORY: KeySection = KeySection {
     path: "memory",
     doc: "What agents remember. An agent always has the conversation of its run.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ENABLED.row(),
         PERSISTENT.row(),
@@ -81,7 +81,7 @@ pub static MEMORY: KeySection = KeySection {
 pub static PERSISTENT_MEMORY: KeySection = KeySection {
     path: "memory.persistent_memory",
     doc: "What outlives the session: notes of the winner in `.massgen/memory`.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         PERSISTENT_ENABLED.row(),
         ConfigKey::unsupported(
@@ -106,6 +106,6 @@ pub static PERSISTENT_MEMORY: KeySection = KeySection {
 pub static MEMORY_COMPRESSION: KeySection = KeySection {
     path: "memory.compression",
     doc: "When a conversation is compacted before it is too long for its model, and how far.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[TRIGGER_THRESHOLD.row(), TARGET_RATIO.row()],
 };

@@ -1,5 +1,6 @@
 //! The single table of all keys of a config: their shapes, defaults and meaning. The checks,
-//! `docs/config.md`, the JSON Schema and the suggestions for typing errors are all derived from it.
+//! `docs/config.md`, the JSON Schema and the suggestions for misspelled keys are all derived from
+//! it.
 
 use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::size;
@@ -64,8 +65,8 @@ pub struct KeySection {
     pub path: &'static str,
     /// One sentence about the mapping.
     pub doc: &'static str,
-    /// How keys that are not listed are treated.
-    pub others: UnknownKeys,
+    /// How keys that it does not list are treated.
+    pub unknown_keys: UnknownKeys,
     /// The keys in the order of the reference.
     pub keys: &'static [ConfigKey],
 }
@@ -102,16 +103,16 @@ pub struct ConfigKey {
     /// Whether massgen acts on it.
     pub status: KeyStatus,
     /// Its allowed uses in a config that the user did not name.
-    pub found: FoundConfigUse,
+    pub found_config_use: FoundConfigUse,
 }
 
 /// The former and the current name of a value.
 #[derive(Debug)]
 pub struct FormerValue {
     /// The name in earlier versions.
-    pub former: &'static str,
+    pub former_name: &'static str,
     /// The current name.
-    pub current: &'static str,
+    pub current_name: &'static str,
 }
 
 /// A value of MassGen that massgen does not have.
@@ -195,15 +196,15 @@ impl ValueShape {
             ValueShape::Any | ValueShape::Verbatim => "anything".to_owned(),
             ValueShape::Text => "a string".to_owned(),
             ValueShape::Flag => "`true` or `false`".to_owned(),
-            ValueShape::Integer(least, most) => format!("a whole number from {least} to {most}"),
-            ValueShape::Number(least, most) => format!("a number from {least} to {most}"),
+            ValueShape::Integer(min, max) => format!("a whole number from {min} to {max}"),
+            ValueShape::Number(min, max) => format!("a number from {min} to {max}"),
             ValueShape::OneOf(names) => list_names(names, "or"),
             ValueShape::OneOfOrList(names) => {
                 format!("{}, or a list of strings", list_names(names, "or"))
             }
-            ValueShape::Size(least, most) => {
-                let (least, most) = (size::describe(*least), size::describe(*most));
-                format!("a size from `{least}` to `{most}`")
+            ValueShape::Size(min, max) => {
+                let (min, max) = (size::describe(*min), size::describe(*max));
+                format!("a size from `{min}` to `{max}`")
             }
             ValueShape::Names => "a list of names, or a mapping of names to strings".to_owned(),
             ValueShape::List(ValueShape::Text) => "a list of strings".to_owned(),
@@ -223,9 +224,9 @@ impl ConfigKey {
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,
-        found: FoundConfigUse,
+        found_config_use: FoundConfigUse,
     ) -> Self {
-        Self::row(names, shape, doc, KeyStatus::PassedOn, found)
+        Self::row(names, shape, doc, KeyStatus::PassedOn, found_config_use)
     }
 
     /// Creates keys that massgen does not act on; `instead` describes what happens, or what to
@@ -256,7 +257,7 @@ impl ConfigKey {
         shape: ValueShape,
         doc: &'static str,
         status: KeyStatus,
-        found: FoundConfigUse,
+        found_config_use: FoundConfigUse,
     ) -> Self {
         Self {
             names,
@@ -267,11 +268,11 @@ impl ConfigKey {
             default: None,
             doc,
             status,
-            found,
+            found_config_use,
         }
     }
 
-    /// Returns its name, the first if it has several.
+    /// Returns its name, or the first of several.
     pub(crate) const fn name(&self) -> &'static str {
         match self.names {
             [name, ..] => name,
@@ -311,14 +312,14 @@ impl ConfigKey {
 
 impl KeySection {
     /// Returns the rows of all keys that are known here: the section's own, and those of a backend
-    /// that are treated as there.
+    /// that are treated as in a backend.
     pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
-        let shared = match self.others {
+        let backend_keys = match self.unknown_keys {
             UnknownKeys::AsInBackend => backend::BACKEND.keys,
             UnknownKeys::Refused | UnknownKeys::PassedOn => &[],
         };
-        let shared = shared.iter().filter(|key| !key.is_implemented());
-        self.keys.iter().chain(shared)
+        let backend_keys = backend_keys.iter().filter(|key| !key.is_implemented());
+        self.keys.iter().chain(backend_keys)
     }
 
     /// Returns the row of a key, also by its former name.
@@ -329,7 +330,7 @@ impl KeySection {
 
     /// Returns whether a key without a row here is sent to the model's API.
     pub fn passes_on(&self, name: &str) -> bool {
-        match self.others {
+        match self.unknown_keys {
             UnknownKeys::Refused => false,
             // No vendor has parameters about commands: such a key is meant as a restriction.
             _ if name.starts_with(COMMAND_LINE_PREFIX) => false,
@@ -355,15 +356,13 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         return None;
     }
     let fold = |text: &str| text.to_lowercase().replace('-', "_");
-    let wanted_name = fold(name);
-    let distance_max = (wanted_name.chars().count() / 3).min(3);
+    let folded_name = fold(name);
+    let distance_max = (folded_name.chars().count() / 3).min(3);
     candidates
-        .filter(|candidate| candidate.len().abs_diff(wanted_name.len()) <= distance_max)
+        .filter(|candidate| candidate.len().abs_diff(folded_name.len()) <= distance_max)
         .map(|candidate| {
-            (
-                strsim::osa_distance(&wanted_name, &fold(candidate)),
-                candidate,
-            )
+            let distance = strsim::osa_distance(&folded_name, &fold(candidate));
+            (distance, candidate)
         })
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)

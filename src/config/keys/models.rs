@@ -96,7 +96,7 @@ pub(crate) const OUTPUT: TypedKey<Decimal> = TypedKey::required(
 pub static MODELS_FILE: KeySection = KeySection {
     path: "",
     doc: "Prices and context sizes of models, in addition to or instead of the built-in table.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[MODELS.row()],
 };
 
@@ -104,7 +104,7 @@ pub static MODELS_FILE: KeySection = KeySection {
 pub static MODEL: KeySection = KeySection {
     path: "models[]",
     doc: "The price and context size of a model.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         NAME.row(),
         VENDOR.row(),
@@ -119,7 +119,7 @@ pub static MODEL: KeySection = KeySection {
 pub static RATES: KeySection = KeySection {
     path: "models[].usd_per_million_tokens",
     doc: "US dollars per million tokens, with at most six decimals.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         INPUT.row(),
         CACHED_INPUT.row(),
@@ -132,6 +132,6 @@ pub static RATES: KeySection = KeySection {
 pub static LONG_REQUEST: KeySection = KeySection {
     path: "models[].long_requests[]",
     doc: "Prices for requests with more than `above_input_tokens` input tokens.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[ABOVE_INPUT_TOKENS.row(), USD_PER_MILLION_TOKENS.row()],
 };

@@ -81,7 +81,7 @@ pub static OAUTH: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[].oauth",
     doc: "How massgen signs in to a remote server. Not needed if the server supports dynamic \
           client registration.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         GRANT_TYPE.row(),
         CLIENT_ID.row(),

@@ -240,7 +240,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
     path: "orchestrator",
     doc: "How the agents work together, and on what. Relative storage directories lie below \
           `.massgen/` in the directory that massgen is started in.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         context_paths::KEY
             .with_doc("Paths open to every agent. A string is a read-only path.")
@@ -357,7 +357,7 @@ pub static TIMEOUT: KeySection = KeySection {
     path: "orchestrator.timeout",
     doc: "MassGen reads this section and does not act on it, and neither does massgen: use \
           `timeout_settings`.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[ConfigKey::unsupported(
         &[
             "orchestrator_timeout_seconds",

@@ -7,6 +7,6 @@ use crate::config::keys::{KeySection, UnknownKeys};
 pub static PERMISSION_RULES: KeySection = KeySection {
     path: "permissions.rules",
     doc: "The lists of `permissions`, where MassGen has them. Both are combined.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[DENY.row(), ASK.row(), ALLOW.row()],
 };

@@ -100,7 +100,7 @@ pub static PERMISSIONS: KeySection = KeySection {
     path: "permissions",
     doc: "Rules about calls; see `docs/rules.md` for their syntax and scope. Rules only restrict \
           the grants. `deny` takes precedence over `ask`, and `ask` over `allow`.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         DENY.row(),
         ASK.row(),

@@ -121,7 +121,7 @@ pub static DSPY: KeySection = KeySection {
     doc: "Before the first round, one request writes the task in other words, and each agent reads one \
           of these paraphrases after the task itself. DSPy is not used. See \
           [voting.md](voting.md#paraphrases).",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ENABLED.row(),
         AUTHOR.row(),
@@ -149,7 +149,7 @@ pub static PERSONA_GENERATOR: KeySection = KeySection {
     doc: "Before the first round, one request to the model of the first agent (of the first that is no \
           external agent, if there is one) writes a persona for each agent, which its first message \
           contains. See [voting.md](voting.md#personas).",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ENABLED.row(),
         DIVERSITY_MODE.row(),
@@ -170,7 +170,7 @@ pub static CRITERIA_GENERATOR: KeySection = KeySection {
     path: "orchestrator.coordination.evaluation_criteria_generator",
     doc: "Before the first round, one request to the same model writes criteria for the task, by which \
           voters score answers instead of those in `checklist_criteria_inline`.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ENABLED.row(),
         MIN_CRITERIA.row(),

@@ -40,7 +40,7 @@ pub static RATE_LIMIT: KeySection = KeySection {
     path: "rate_limits[]",
     doc: "Rate limit of matching models, for all agents of a run together. A request that would \
           exceed it waits. Tokens are estimated until the vendor reports them.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         TYPE.row(),
         MODEL.row(),

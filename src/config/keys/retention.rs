@@ -32,6 +32,6 @@ pub static RETENTION: KeySection = KeySection {
     doc: "What is removed at the end of a run, oldest first: sessions, logs and workspaces of \
           runs, pipelines, and delivery records. What is in use and the newest of each kind are \
           kept. Without limits nothing is removed.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[DAYS.row(), SIZE.row()],
 };

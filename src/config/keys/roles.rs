@@ -60,7 +60,7 @@ pub(crate) const OUTPUT: TypedKey<Text> = TypedKey::optional(
 pub static ROLE: KeySection = KeySection {
     path: "roles[]",
     doc: "A role of a pipeline, or changes to a built-in one.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         NAME.row(),
         PURPOSE.row(),

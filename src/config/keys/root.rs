@@ -116,7 +116,7 @@ pub static ROOT: KeySection = KeySection {
     path: "",
     doc: "Keys that begin with `x-` can hold anchors: they are ignored here and in every mapping \
           except `backend`.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         AGENTS.row(),
         AGENT.row(),

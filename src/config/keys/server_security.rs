@@ -53,6 +53,6 @@ pub(crate) const ALLOW_PRIVATE_IPS: TypedKey<Flag> = TypedKey::optional(
 pub static SECURITY: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[].security",
     doc: "Allowed programs and addresses. Programs always run in the agent's sandbox.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[LEVEL.row(), ALLOW_LOCALHOST.row(), ALLOW_PRIVATE_IPS.row()],
 };

@@ -221,7 +221,7 @@ pub static MCP_SERVER: KeySection = KeySection {
     path: "agents[].backend.mcp_servers[]",
     doc: "An MCP server. A found config, not named with `--config`, cannot have any. See \
           [mcp.md](mcp.md).",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         NAME.row(),
         TYPE.row(),

@@ -100,18 +100,18 @@ pub(super) const fn flag() -> TypedShape<Flag> {
 }
 
 /// An integer within these bounds.
-pub(super) const fn integer(least: i64, most: i64) -> TypedShape<Integer> {
-    TypedShape::new(ValueShape::Integer(least, most))
+pub(super) const fn integer(min: i64, max: i64) -> TypedShape<Integer> {
+    TypedShape::new(ValueShape::Integer(min, max))
 }
 
 /// A number within these bounds.
-pub(super) const fn decimal(least: f64, most: f64) -> TypedShape<Decimal> {
-    TypedShape::new(ValueShape::Number(least, most))
+pub(super) const fn decimal(min: f64, max: f64) -> TypedShape<Decimal> {
+    TypedShape::new(ValueShape::Number(min, max))
 }
 
 /// A number of bytes within these bounds.
-pub(super) const fn size(least: u64, most: u64) -> TypedShape<ByteSize> {
-    TypedShape::new(ValueShape::Size(least, most))
+pub(super) const fn size(min: u64, max: u64) -> TypedShape<ByteSize> {
+    TypedShape::new(ValueShape::Size(min, max))
 }
 
 /// A list of names, or a mapping of names to strings.

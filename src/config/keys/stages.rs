@@ -41,6 +41,6 @@ pub(crate) const COPIES: TypedKey<Integer> = TypedKey::optional(
 pub static STAGE: KeySection = KeySection {
     path: "workflow.stages[]",
     doc: "A stage of a pipeline.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[ROLE.row(), AGENT.row(), AGENTS.row(), COPIES.row()],
 };

@@ -59,7 +59,7 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
     path: "orchestrator.coordination.subagent_orchestrator",
     doc: "The models of subagents. Without one they have that of their agent, and external agents have \
           none. See [subagents.md](subagents.md#other-models).",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ENABLED.row(),
         AGENTS.row(),
@@ -89,7 +89,7 @@ pub static SUBAGENT: KeySection = KeySection {
           the model nor the program of an external agent have no effect: a subagent works in its \
           agent's workspace, and a model with its agent's tools. `allowed_tools`, `exclude_tools`, \
           `permissions` and `hooks` are errors there.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ID.row(),
         agents::BACKEND.row(),

@@ -42,7 +42,7 @@ pub(crate) const ROUND_TIMEOUT_GRACE_SECONDS: TypedKey<Integer> = TypedKey::opti
 pub static TIMEOUT_SETTINGS: KeySection = KeySection {
     path: "timeout_settings",
     doc: "Timeouts in whole seconds.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         ORCHESTRATOR_TIMEOUT_SECONDS.row(),
         INITIAL_ROUND_TIMEOUT_SECONDS.row(),

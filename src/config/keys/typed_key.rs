@@ -21,9 +21,9 @@ impl<V> TypedKey<V> {
         names: &'static [&'static str],
         shape: TypedShape<V>,
         doc: &'static str,
-        found: FoundConfigUse,
+        found_config_use: FoundConfigUse,
     ) -> Self {
-        Self::optional(names, shape, doc, found).make_required()
+        Self::optional(names, shape, doc, found_config_use).make_required()
     }
 
     /// Creates a key that may be left out.
@@ -31,10 +31,10 @@ impl<V> TypedKey<V> {
         names: &'static [&'static str],
         shape: TypedShape<V>,
         doc: &'static str,
-        found: FoundConfigUse,
+        found_config_use: FoundConfigUse,
     ) -> Self {
         Self {
-            row: ConfigKey::row(names, shape.shape, doc, KeyStatus::Supported, found),
+            row: ConfigKey::row(names, shape.shape, doc, KeyStatus::Supported, found_config_use),
             value: PhantomData,
         }
     }

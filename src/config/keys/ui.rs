@@ -37,7 +37,7 @@ pub(crate) const DISPLAY_TYPE: TypedKey<Text> = TypedKey::optional(
 pub static UI: KeySection = KeySection {
     path: "ui",
     doc: "Display settings, which do not change how agents work.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         DASHBOARD.row(),
         DISPLAY_TYPE.row(),

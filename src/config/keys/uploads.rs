@@ -55,7 +55,7 @@ pub(crate) const VIDEO_PATH: TypedKey<Text> = TypedKey::optional(
 pub static UPLOAD: KeySection = KeySection {
     path: "agents[].backend.upload_files[]",
     doc: "A file that the model is shown at the beginning, if it takes such files.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         IMAGE_PATH.row(),
         IMAGE_URL.row(),

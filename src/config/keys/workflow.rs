@@ -91,7 +91,7 @@ pub static WORKFLOW: KeySection = KeySection {
     path: "workflow",
     doc: "A pipeline: the agents work one after another instead of at the same time. Each stage is \
           a role with its own branch; see `docs/pipelines.md`.",
-    others: UnknownKeys::Refused,
+    unknown_keys: UnknownKeys::Refused,
     keys: &[
         TYPE.row(),
         STAGES.row(),
