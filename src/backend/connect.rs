@@ -14,7 +14,7 @@ use crate::backend::remote::media::MediaClient;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::backend::{AvailableModel, Backend, SubagentModel};
-use crate::config::api_parameters::{separate_format, separate_tools, without_separate_tools};
+use crate::config::api_parameters::{separate_tool_format, separate_tools, without_separate_tools};
 use crate::config::pricing_vendor::model_query;
 use crate::config::subagents::SubagentBackend;
 use crate::config::vendors::file_input::ModelFileInput;
@@ -99,7 +99,7 @@ fn vendor_tool_clients(
     context: ConnectContext<'_>,
 ) -> Result<BTreeMap<VendorTool, Arc<dyn Backend>>> {
     let client = |tool: VendorTool| -> Result<Option<(VendorTool, Arc<dyn Backend>)>> {
-        let Some(format) = separate_format(config.vendor) else {
+        let Some(format) = separate_tool_format(config.vendor) else {
             return Ok(None);
         };
         let mut tool_config = config.clone();

@@ -12,7 +12,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::team::load_config_quietly;
 use crate::cli::team_file::TeamFile;
 use crate::config::examples::EXAMPLES;
-use crate::config::lookup::{EXAMPLE_PREFIX, config_folders};
+use crate::config::lookup::{EXAMPLE_PREFIX, config_directories};
 use crate::error::Result;
 use crate::host::Host;
 use crate::spending::models::ModelList;
@@ -194,7 +194,7 @@ fn example_names() -> impl Iterator<Item = String> {
 
 /// Returns the configs that can be named without a path, and the built-in ones.
 fn config_names(host: &Host) -> Vec<String> {
-    let folders = config_folders(&host.project, host.home.as_ref()).into_iter();
+    let folders = config_directories(&host.project, host.home.as_ref()).into_iter();
     let stem = |name: String| {
         let mut extensions = CONFIG_EXTENSIONS.iter();
         let stem = extensions.find_map(|extension| name.strip_suffix(extension));

@@ -1,5 +1,5 @@
-//! The table of parameters that only some models' APIs have. A key that is not in it is sent to
-//! every API.
+//! The table of parameters that only some vendors' APIs have. A parameter that is not in it is sent
+//! to every API.
 
 use serde_json::Value;
 
@@ -32,8 +32,8 @@ pub struct ApiParameters {
     pub keys: &'static [&'static str],
     /// The APIs that support them.
     pub apis: &'static [ModelApi],
-    /// What happens without them.
-    pub instead: &'static str,
+    /// What it means that other APIs do not get them.
+    pub consequence: &'static str,
 }
 
 const CHAT: &[ModelApi] = &[ModelApi::OpenRouter, ModelApi::Chat];
@@ -64,7 +64,7 @@ const GROK_WITHOUT_TOOLS: &[&str] = &["grok-2", "grok-3", "grok-beta"];
 /// <https://openrouter.ai/docs/features/web-search>. Servers of Chat Completions differ so much
 /// that they are sent every parameter that some of them support; but they have no vendor tools (xAI
 /// answers its `search_parameters` with 410: <https://docs.x.ai/docs/guides/live-search>).
-pub static EXTRAS: &[ApiParameters] = &[
+pub static API_PARAMETERS: &[ApiParameters] = &[
     row(&["top_k"], NOT_RESPONSES, NO_SAMPLING),
     row(
         &["stop"],
@@ -154,34 +154,35 @@ pub static EXTRAS: &[ApiParameters] = &[
 const fn row(
     keys: &'static [&'static str],
     apis: &'static [ModelApi],
-    instead: &'static str,
+    consequence: &'static str,
 ) -> ApiParameters {
     ApiParameters {
         keys,
         apis,
-        instead,
+        consequence,
     }
 }
 
 /// Returns why a key is not sent to a model, worded to follow a colon; `None` if it is sent.
 pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
     if let VendorConnection::ExternalAgent(protocol) = vendor.connection {
-        let is_known = match key {
+        let has_effect = match key {
             // These programs search by themselves.
             "enable_web_search" => vendor.name != ACP,
             // https://developers.openai.com/codex/config-reference
             "reasoning" | "reasoning_effort" => protocol != AgentProtocolKind::Acp,
             _ => false,
         };
-        return (!is_known).then_some("the external agent sends its own requests");
+        return (!has_effect).then_some("the external agent sends its own requests");
     }
-    let extra_keys = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
+    let mut rows = API_PARAMETERS.iter();
+    let row = rows.find(|row| row.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;
     if separate_tool(key, vendor, model).is_some() {
         return None;
     }
-    if !extra_keys.apis.contains(&api) {
-        return Some(extra_keys.instead);
+    if !row.apis.contains(&api) {
+        return Some(row.consequence);
     }
     let is_early =
         api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;
@@ -191,7 +192,7 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
 }
 
 /// Returns the vendor's tool that a key enables, if the vendor does not combine it with massgen's
-/// tools, and it has a request of its own:
+/// tools, so that it needs a request of its own:
 /// <https://ai.google.dev/gemini-api/docs/tool-combination>,
 /// <https://docs.x.ai/docs/guides/tools/overview> (only the Responses API has it).
 fn separate_tool(key: &str, vendor: &Vendor, model: &str) -> Option<VendorTool> {
@@ -202,14 +203,15 @@ fn separate_tool(key: &str, vendor: &Vendor, model: &str) -> Option<VendorTool> 
             name.starts_with("gemini-2")
         }
         VendorTool::WebSearch => {
-            vendor.name == GROK && !GROK_WITHOUT_TOOLS.iter().any(|old| name.starts_with(old))
+            let mut prefixes = GROK_WITHOUT_TOOLS.iter();
+            vendor.name == GROK && !prefixes.any(|prefix| name.starts_with(prefix))
         }
         VendorTool::CodeExecution => false,
     };
     is_separate.then_some(tool)
 }
 
-/// Returns the vendor's tools that a config enables for its model, and that have requests of their
+/// Returns the vendor's tools that a config enables for its model, and that need requests of their
 /// own.
 pub fn separate_tools(config: &BackendConfig) -> Vec<VendorTool> {
     let is_enabled = |tool: &VendorTool| {
@@ -219,9 +221,9 @@ pub fn separate_tools(config: &BackendConfig) -> Vec<VendorTool> {
     VendorTool::ALL.into_iter().filter(is_enabled).collect()
 }
 
-/// Returns the wire format of the requests for those tools; `None` for a vendor that is not asked
-/// over HTTP.
-pub fn separate_format(vendor: &Vendor) -> Option<WireFormat> {
+/// Returns the wire format of the requests for [`separate_tools`]; `None` for a vendor that is not
+/// connected to over HTTP.
+pub fn separate_tool_format(vendor: &Vendor) -> Option<WireFormat> {
     match vendor.connection {
         VendorConnection::Http(_) if vendor.name == GROK => Some(WireFormat::Responses),
         VendorConnection::Http(format) => Some(format),
@@ -231,14 +233,15 @@ pub fn separate_format(vendor: &Vendor) -> Option<WireFormat> {
     }
 }
 
-/// Returns the config of all other requests to its model.
+/// Returns the config for the agent's own requests to its model, in which [`separate_tools`] are
+/// not enabled.
 #[must_use]
 pub fn without_separate_tools(config: &BackendConfig) -> BackendConfig {
-    let mut remaining_config = config.clone();
+    let mut agent_config = config.clone();
     for tool in separate_tools(config) {
-        remaining_config.parameters.shift_remove(tool.key());
+        agent_config.parameters.shift_remove(tool.key());
     }
-    remaining_config
+    agent_config
 }
 
 impl ModelApi {
@@ -347,9 +350,9 @@ mod tests {
 
     #[test]
     fn every_key_is_in_one_row_and_passed() {
-        let keys: Vec<&str> = EXTRAS
+        let keys: Vec<&str> = API_PARAMETERS
             .iter()
-            .flat_map(|extra| extra.keys)
+            .flat_map(|row| row.keys)
             .copied()
             .collect();
         for (index, key) in keys.iter().enumerate() {

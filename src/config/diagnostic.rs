@@ -1,5 +1,5 @@
-//! Diagnostics about a config: a finding with its location in the text, rendered as lines for a
-//! person and as JSON for scripts. It never decides what is wrong.
+//! Diagnostics about a config: findings with their locations in the text, rendered as lines for a
+//! person and as JSON for scripts.
 
 use std::ops::Range;
 
@@ -126,9 +126,9 @@ impl ConfigSource {
         let text_before = self.text.get(..span.start)?;
         let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.text.get(start..)?.lines().next().unwrap_or("");
-        let from = span.start.checked_sub(start)?;
-        let to = span.end.saturating_sub(start).clamp(from, line.len());
-        (line.len() <= LINE_BYTES_MAX).then_some((line, from..to))
+        let span_start = span.start.checked_sub(start)?;
+        let span_end = span.end.saturating_sub(start).clamp(span_start, line.len());
+        (line.len() <= LINE_BYTES_MAX).then_some((line, span_start..span_end))
     }
 }
 
@@ -143,7 +143,7 @@ pub fn render(source: &ConfigSource, diagnostics: &[Diagnostic]) -> String {
     let renderer = Renderer::plain().decor_style(DecorStyle::Ascii);
     let texts: Vec<String> = diagnostics
         .iter()
-        .map(|diagnostic| renderer.render(&[group(source, diagnostic)]))
+        .map(|diagnostic| renderer.render(&[report(source, diagnostic)]))
         .collect();
     texts.join("\n\n")
 }
@@ -155,26 +155,28 @@ pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<St
             let (line, column) = line_and_column(&source.text, span.start);
             format!(":{line}:{column}")
         });
-        let more = match diagnostic.repeats {
+        let repeats = match diagnostic.repeats {
             0 => String::new(),
-            more => format!(" (and in {more} more places)"),
+            count => format!(" (and in {count} more places)"),
         };
         let position = position.unwrap_or_default();
-        format!("{}{position}: {}{more}", source.name, diagnostic.message)
+        format!("{}{position}: {}{repeats}", source.name, diagnostic.message)
     };
     diagnostics.iter().map(line).collect()
 }
 
 /// Returns the result of a check for scripts.
 pub fn to_json(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Value {
-    let of = |severity| {
-        let rows = diagnostics
+    let with_severity = |severity| {
+        let selected = diagnostics
             .iter()
-            .filter(move |row| row.severity == severity);
-        rows.map(|row| row_json(source, row))
+            .filter(move |diagnostic| diagnostic.severity == severity);
+        selected
+            .map(|diagnostic| diagnostic_json(source, diagnostic))
             .collect::<Vec<Value>>()
     };
-    let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
+    let errors = with_severity(Severity::Error);
+    let warnings = with_severity(Severity::Warning);
     json!({
         "valid": errors.is_empty(),
         "error_count": errors.len(),
@@ -184,7 +186,7 @@ pub fn to_json(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Value {
     })
 }
 
-fn row_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
+fn diagnostic_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
     let position = diagnostic
         .span
         .as_ref()
@@ -201,21 +203,22 @@ fn row_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
     })
 }
 
-fn group<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> {
+/// Returns a finding in the form that the renderer takes.
+fn report<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
     let title = level.primary_title(diagnostic.message.as_str());
-    let position = diagnostic.span.as_ref().and_then(|span| {
-        let (line, position) = source.line_of(span)?;
-        let annotation = AnnotationKind::Primary.span(position);
+    let snippet = diagnostic.span.as_ref().and_then(|span| {
+        let (line, span_in_line) = source.line_of(span)?;
+        let annotation = AnnotationKind::Primary.span(span_in_line);
         let snippet = Snippet::source(line)
             .line_start(line_and_column(&source.text, span.start).0)
             .path(source.name.as_str());
         Some(snippet.annotation(annotation.label(diagnostic.expected.as_deref())))
     });
-    let group = match position {
+    let group = match snippet {
         Some(snippet) => title.element(snippet),
         None => title.element(origin(source, diagnostic)),
     };
@@ -229,7 +232,7 @@ fn group<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> 
     };
     match diagnostic.repeats {
         0 => group,
-        more => group.element(Level::NOTE.message(format!("the same in {more} more places"))),
+        count => group.element(Level::NOTE.message(format!("the same in {count} more places"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The container of an agent, as configured. By default it has no network, no credentials and no
+//! The configuration of an agent's container. By default it has no network, no credentials and no
 //! root user.
 
 use std::collections::BTreeMap;
@@ -51,9 +51,9 @@ impl Default for DockerConfig {
 }
 
 impl DockerConfig {
-    /// Returns the configuration of the container of a server of the agent, perhaps with another
-    /// image: without credentials, which are for commands, and without root, who installs the
-    /// system's packages.
+    /// Returns the configuration of the container of a server of the agent, with `image` if the
+    /// server names one. It has no credentials, which are for commands, and no root user, and so no
+    /// packages of the distribution.
     #[must_use]
     pub fn for_server(&self, image: Option<&String>) -> Self {
         Self {
@@ -160,7 +160,7 @@ impl HostCredential {
         (HostCredential::CodexConfig, "codex_config", ".codex"),
     ];
 
-    /// Returns the one with this name in YAML.
+    /// Returns the credential with this name in YAML.
     pub fn from_name(name: &str) -> Option<Self> {
         let first_match = Self::ALL
             .iter()
@@ -181,25 +181,27 @@ impl CredentialsConfig {
     /// Returns the names of the user's secrets that every command of the agent can read; empty if
     /// there are none.
     pub fn exposed_names(&self) -> Vec<String> {
-        let mounted = self.mount.iter().map(|credential| credential.home_path());
-        let mut exposed: Vec<String> = mounted.map(|path| format!("`~/{path}`")).collect();
+        let home_paths = self.mount.iter().map(|credential| credential.home_path());
+        let mut names: Vec<String> = home_paths.map(|path| format!("`~/{path}`")).collect();
         let mounts = self.additional_mounts.keys();
-        exposed.extend(mounts.map(|path| format!("`{path}`")));
+        names.extend(mounts.map(|path| format!("`{path}`")));
         match (&self.env_file, self.env_vars_from_file.as_slice()) {
             (None, _) => {}
-            (Some(file), []) => exposed.push(format!("all variables of `{file}`")),
-            (Some(file), names) => exposed.push(format!("{} of `{file}`", variables(names))),
+            (Some(file), []) => names.push(format!("all variables of `{file}`")),
+            (Some(file), variables) => {
+                names.push(format!("{} of `{file}`", join_quoted(variables)));
+            }
         }
         match (self.environment, self.env_vars.as_slice()) {
-            (PassedEnvironment::All, _) => exposed.push("your whole environment".to_owned()),
+            (PassedEnvironment::All, _) => names.push("your whole environment".to_owned()),
             (PassedEnvironment::Listed, []) => {}
-            (PassedEnvironment::Listed, names) => exposed.push(variables(names)),
+            (PassedEnvironment::Listed, variables) => names.push(join_quoted(variables)),
         }
-        exposed
+        names
     }
 }
 
-fn variables(names: &[String]) -> String {
+fn join_quoted(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }

@@ -1,4 +1,4 @@
-//! Address of a container engine on another machine, which the user's own `ssh` reaches.
+//! The address of a container engine on another machine, which the user's own `ssh` reaches.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use crate::path::AbsPath;
 
 /// The scheme of these addresses.
 pub const SSH_SCHEME: &str = "ssh://";
-/// What to do about an address that is none.
+/// The hint about an invalid address.
 pub const ADDRESS_HINT: &str = "write it like `ssh://build1`, a name that `ssh build1` reaches";
 /// The longest address, in bytes.
 const BYTES_MAX: usize = 512;
-/// What an address looks like.
-const EXPECTED: &str = "expected `ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]`";
+/// The error about an address of another form.
+const SYNTAX_ERROR: &str = "expected `ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]`";
 
 /// The address of a container engine that is reached over SSH.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,9 +42,9 @@ impl SshEngineHost {
 impl FromStr for SshEngineHost {
     type Err = &'static str;
 
-    /// Parses an address. None of its parts can be an option of `ssh` or a word of a shell.
+    /// Parses an address. Refuses parts that `ssh` could take for an option, or a shell for syntax.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let rest = text.strip_prefix(SSH_SCHEME).ok_or(EXPECTED)?;
+        let rest = text.strip_prefix(SSH_SCHEME).ok_or(SYNTAX_ERROR)?;
         if text.len() > BYTES_MAX {
             return Err("it is longer than 512 bytes");
         }
@@ -57,7 +57,7 @@ impl FromStr for SshEngineHost {
         }
         let socket = match socket {
             "" => None,
-            path => Some(AbsPath::new(format!("/{path}")).ok_or(EXPECTED)?),
+            path => Some(AbsPath::new(format!("/{path}")).ok_or(SYNTAX_ERROR)?),
         };
         let (user, server) = match authority.rsplit_once('@') {
             Some((user, server)) => (Some(user), server),
@@ -77,7 +77,7 @@ impl FromStr for SshEngineHost {
         let host = match address_in_brackets {
             Some(address) if !address.is_empty() && is_address(address) => address,
             None if is_name(host) => host,
-            Some(_) | None => return Err(EXPECTED),
+            Some(_) | None => return Err(SYNTAX_ERROR),
         };
         Ok(Self {
             destination: user.map_or_else(|| host.to_owned(), |user| format!("{user}@{host}")),

@@ -1,5 +1,5 @@
-//! External agents, which are programs such as Claude Code, as configured. The defaults are the
-//! closed ones.
+//! The configuration of external agents, which are programs such as Claude Code. The defaults are
+//! the strictest settings.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,11 @@ pub const SIGN_IN_HINT: &str = "agents do not see the login of your own programs
 const EFFORT_VARIABLE: &str = "CLAUDE_CODE_EFFORT_LEVEL";
 /// The variable with the number of tokens that Claude Code thinks with.
 const THINKING_VARIABLE: &str = "MAX_THINKING_TOKENS";
-/// How many tokens Claude Code thinks with `reasoning: {type: enabled}`, as in MassGen.
+/// The number of tokens that Claude Code thinks with under `reasoning: {type: enabled}`, as in
+/// MassGen.
 const THINKING_TOKENS_DEFAULT: u64 = 32_000;
 
-/// An external agent as configured.
+/// The configuration of an external agent.
 #[derive(Clone, Debug)]
 pub struct ExternalAgentConfig {
     /// The name after `type:`.
@@ -50,37 +51,38 @@ impl ExternalAgentConfig {
     /// Returns whether the program may be able to sign in: it has a variable besides those that
     /// massgen sets itself, or the config names another command.
     pub fn may_sign_in(&self) -> bool {
-        let key_variables = find_kind(self.vendor).map_or(&[][..], |kind| kind.env);
-        let is_own = |name: &str| {
+        let default_variables = find_kind(self.vendor).map_or(&[][..], |kind| kind.env);
+        let is_set_by_massgen = |name: &str| {
             [EFFORT_VARIABLE, THINKING_VARIABLE].contains(&name)
-                || key_variables.iter().any(|(known, _)| *known == name)
+                || default_variables.iter().any(|(known, _)| *known == name)
         };
-        self.package.is_none() || self.sandbox.env.keys().any(|name| !is_own(name))
+        let mut names = self.sandbox.env.keys();
+        self.package.is_none() || names.any(|name| !is_set_by_massgen(name))
     }
 }
 
 /// Reasoning effort of the model of an external agent; `None` leaves it to the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentReasoning {
-    /// How much.
+    /// The effort, such as `high`.
     pub effort: Option<String>,
-    /// How the program summarizes it.
+    /// The form in which the program summarizes the reasoning, such as `concise`.
     pub summary: Option<String>,
 }
 
 impl AgentReasoning {
-    /// Returns what the parameters of a backend say.
+    /// Returns the reasoning effort that the parameters of a backend ask for.
     pub fn from_parameters(parameters: &Map<String, Value>) -> Self {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        let of_section = |name: &str| text(parameters.get("reasoning")?.get(name));
+        let reasoning = |name: &str| text(parameters.get("reasoning")?.get(name));
         Self {
-            effort: of_section("effort").or_else(|| text(parameters.get("reasoning_effort"))),
-            summary: of_section("summary"),
+            effort: reasoning("effort").or_else(|| text(parameters.get("reasoning_effort"))),
+            summary: reasoning("summary"),
         }
     }
 
-    /// Returns the variables by which Claude Code learns what the parameters of a backend say:
-    /// <https://code.claude.com/docs/en/env-vars>.
+    /// Returns the variables by which Claude Code gets the reasoning effort that the parameters of
+    /// a backend ask for: <https://code.claude.com/docs/en/env-vars>.
     pub fn claude_code_variables(
         parameters: &Map<String, Value>,
     ) -> BTreeMap<&'static str, String> {
@@ -88,15 +90,13 @@ impl AgentReasoning {
         if let Some(effort) = Self::from_parameters(parameters).effort {
             variables.insert(EFFORT_VARIABLE, effort);
         }
-        let section = parameters.get("reasoning");
-        let value = |name: &str| section.and_then(|section| section.get(name)).cloned();
-        let tokens = match value("type").as_ref().and_then(Value::as_str) {
+        let reasoning = |name: &str| parameters.get("reasoning")?.get(name);
+        let tokens = match reasoning("type").and_then(Value::as_str) {
             Some("disabled") => Some(0),
-            Some("enabled") => Some(
-                value("budget_tokens")
-                    .and_then(|tokens| tokens.as_u64())
-                    .unwrap_or(THINKING_TOKENS_DEFAULT),
-            ),
+            Some("enabled") => {
+                let budget = reasoning("budget_tokens").and_then(Value::as_u64);
+                Some(budget.unwrap_or(THINKING_TOKENS_DEFAULT))
+            }
             Some(_) | None => None,
         };
         if let Some(tokens) = tokens {
@@ -106,7 +106,7 @@ impl AgentReasoning {
     }
 }
 
-/// A type of external agent, with its defaults.
+/// A type of external agent and its defaults.
 #[derive(Debug)]
 pub struct ExternalAgentKind {
     /// The name after `type:`.
@@ -204,7 +204,7 @@ pub static KINDS: &[ExternalAgentKind] = &[
     },
 ];
 
-/// Returns the type of this name.
+/// Returns the type with this name.
 pub fn find_kind(vendor: &str) -> Option<&'static ExternalAgentKind> {
     KINDS.iter().find(|kind| kind.vendor == vendor)
 }

@@ -1,18 +1,18 @@
-//! Where configs and `.env` files are looked for. It returns paths; the caller reads the files.
+//! Where massgen looks for configs and `.env` files, as paths.
 
 use crate::config::storage_path::STATE_DIR;
 use crate::dotenv::DotenvAuthor;
 use crate::path::AbsPath;
 
-/// The name of a config file when the user gives none.
+/// The name of a config file if the user gives none.
 const CONFIG_NAME: &str = "config.yaml";
 /// The config that runs use without `--config`, relative to the directory in which massgen is
 /// started.
 pub const FOUND_CONFIG: &str = ".massgen/config.yaml";
 /// The name of a file with variables.
 const ENV_NAME: &str = ".env";
-/// The extensions of files that are read as configs.
-const CONFIG_ENDINGS: &[&str] = &[".yaml", ".yml", ".json"];
+/// The extensions of files that massgen reads as configs.
+const CONFIG_EXTENSIONS: &[&str] = &[".yaml", ".yml", ".json"];
 /// The prefix of a `--config` argument that names a built-in example instead of a file.
 pub const EXAMPLE_PREFIX: &str = "@examples/";
 
@@ -25,17 +25,17 @@ pub fn config_candidates(
     home: Option<&AbsPath>,
 ) -> Vec<AbsPath> {
     let Some(argument) = argument else {
-        let folders = config_folders(base, home).into_iter();
-        return folders.map(|folder| folder.join(CONFIG_NAME)).collect();
+        let directories = config_directories(base, home).into_iter();
+        return directories
+            .map(|directory| directory.join(CONFIG_NAME))
+            .collect();
     };
     if argument.is_empty() || argument.starts_with(EXAMPLE_PREFIX) {
         return Vec::new();
     }
     let mut names = vec![argument.to_owned()];
-    if !CONFIG_ENDINGS
-        .iter()
-        .any(|ending| argument.ends_with(ending))
-    {
+    let mut extensions = CONFIG_EXTENSIONS.iter();
+    if !extensions.any(|extension| argument.ends_with(extension)) {
         names.push(format!("{argument}.yaml"));
     }
     let below_home = argument.strip_prefix("~/").zip(home);
@@ -43,33 +43,33 @@ pub fn config_candidates(
         let names_below = names.iter().filter_map(|name| name.strip_prefix("~/"));
         return names_below.map(|name| home.join(name)).collect();
     }
-    let is_bare = !argument.starts_with(['/', '.']);
-    let folders = if is_bare {
-        config_folders(base, home)
+    let is_name = !argument.starts_with(['/', '.']);
+    let config_directories = if is_name {
+        config_directories(base, home)
     } else {
         Vec::new()
     };
-    let folders = std::iter::once(base.clone()).chain(folders);
-    folders
-        .flat_map(|folder| {
+    let directories = std::iter::once(base.clone()).chain(config_directories);
+    directories
+        .flat_map(|directory| {
             names
                 .iter()
-                .map(move |name| folder.join(name))
+                .map(move |name| directory.join(name))
                 .collect::<Vec<_>>()
         })
         .collect()
 }
 
-/// Returns the directories in which configs have names, without a path.
-pub fn config_folders(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
-    let of_home = home.into_iter().flat_map(|home| {
+/// Returns the directories whose configs the user can name without a path.
+pub fn config_directories(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
+    let home_directories = home.into_iter().flat_map(|home| {
         [
             home.join(STATE_DIR).join("configs"),
             home.join(".config").join("massgen"),
         ]
     });
     std::iter::once(base.join(STATE_DIR))
-        .chain(of_home)
+        .chain(home_directories)
         .collect()
 }
 
@@ -90,19 +90,22 @@ pub fn dotenv_locations(
     home: Option<&AbsPath>,
     executable_dir: Option<&AbsPath>,
 ) -> Vec<DotenvLocation> {
-    let users_dir = home.map(|home| home.join(STATE_DIR));
-    let location = |folder: &AbsPath, author| DotenvLocation {
-        file: folder.join(ENV_NAME),
+    let user_dir = home.map(|home| home.join(STATE_DIR));
+    let location = |dir: &AbsPath, author| DotenvLocation {
+        file: dir.join(ENV_NAME),
         author,
     };
-    let is_other = |folder: &&AbsPath| users_dir.as_ref() != Some(*folder);
-    let stranger = |folder| location(folder, DotenvAuthor::Stranger);
-    let of_base = Some(base).filter(is_other).map(stranger);
-    let of_user = users_dir
-        .as_ref()
-        .map(|users_dir| location(users_dir, DotenvAuthor::User));
-    let of_executable = executable_dir.filter(is_other).filter(|dir| *dir != base);
-    let locations = [of_base, of_user, of_executable.map(stranger)];
+    let is_other_dir = |dir: &&AbsPath| user_dir.as_ref() != Some(*dir);
+    let base_dir = Some(base).filter(is_other_dir);
+    let executable_dir = executable_dir.filter(is_other_dir);
+    let executable_dir = executable_dir.filter(|dir| *dir != base);
+    let locations = [
+        base_dir.map(|dir| location(dir, DotenvAuthor::Stranger)),
+        user_dir
+            .as_ref()
+            .map(|dir| location(dir, DotenvAuthor::User)),
+        executable_dir.map(|dir| location(dir, DotenvAuthor::Stranger)),
+    ];
     locations.into_iter().flatten().collect()
 }
 

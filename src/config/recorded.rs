@@ -1,6 +1,6 @@
 //! Writes a team as a config for replaying its run: scripted agents with the same rules, paths and
-//! tools. Instructions to models are left out, because recorded models do not read them. It must
-//! never contain a key.
+//! tools. Instructions to models are left out, because recorded models do not read them. The config
+//! must never contain an API key.
 
 use serde_json::{Map, Value, json};
 
@@ -20,12 +20,12 @@ use crate::permissions::history::ReadBeforeDelete;
 /// their agents.
 pub fn recorded_config(config: &Config) -> Value {
     let orchestrator = &config.orchestrator;
-    let agents: Vec<Value> = config.agents.iter().map(agent).collect();
+    let agents: Vec<Value> = config.agents.iter().map(agent_entry).collect();
     let mut rules = vote_rules(orchestrator);
     let mut add = |key: &ConfigKey, value: Value| rules.insert(key.name().to_owned(), value);
     add(
         &context_paths::KEY,
-        context_paths(&orchestrator.context_paths),
+        context_path_entries(&orchestrator.context_paths),
     );
     add(
         &orchestrator::MAX_NEW_ANSWERS_PER_AGENT,
@@ -46,15 +46,18 @@ pub fn recorded_config(config: &Config) -> Value {
         json!(orchestrator.coordination == CoordinationMode::Skip),
     );
     add(&orchestrator::PROJECT_INSTRUCTIONS, json!(false));
-    add(&orchestrator::COORDINATION, coordination(orchestrator));
+    add(
+        &orchestrator::COORDINATION,
+        coordination_section(orchestrator),
+    );
     json!({
         root::AGENTS.name(): agents,
         root::ORCHESTRATOR.name(): rules,
     })
 }
 
-/// Returns whether a recorded team says how far an agent may be ahead of the others. In runs of
-/// earlier versions, whose records do not say so, nothing limited this.
+/// Returns whether a recorded team says how many answers an agent may be ahead of the others. In
+/// runs of earlier versions, whose records do not say so, nothing limited this.
 pub fn has_answer_lead(team: &Value) -> bool {
     let rules = team.get(root::ORCHESTRATOR.name());
     let is_recorded = |key: &ConfigKey| rules.and_then(|rules| rules.get(key.name())).is_some();
@@ -74,8 +77,8 @@ pub fn with_earlier_rules(team: &Value) -> Value {
     team
 }
 
-/// Returns how far an agent may be ahead of the others, and the other rules of answers and votes
-/// that are not the defaults. Records of earlier versions lack them.
+/// Returns how many answers an agent may be ahead of the others, and the other rules of answers and
+/// votes that differ from the defaults. Records of earlier versions lack them.
 fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     let mut rules = Map::new();
     let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));
@@ -98,14 +101,15 @@ fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     rules
 }
 
-fn coordination(orchestrator: &OrchestratorConfig) -> Value {
+/// Returns the section `coordination`.
+fn coordination_section(orchestrator: &OrchestratorConfig) -> Value {
     let mut rules = Map::new();
     let mut add = |name: &str, value: Value| drop(rules.insert(name.to_owned(), value));
     add(
         coordination::MAX_ORCHESTRATION_RESTARTS.name(),
         json!(orchestrator.max_orchestration_restarts),
     );
-    // It decides whether there is a final phase.
+    // The planning mode decides whether there is a final phase.
     if orchestrator.planning != PlanningMode::Off {
         add(coordination::ENABLE_PLANNING_MODE.name(), json!(true));
     }
@@ -149,8 +153,8 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
     Value::Object(rules)
 }
 
-/// Returns what is part of the first message of `agent`.
-fn uploaded_entries(agent: &AgentConfig) -> Vec<Value> {
+/// Returns the entries of `upload_files` of `agent`.
+fn upload_entries(agent: &AgentConfig) -> Vec<Value> {
     let images = agent
         .uploaded_images
         .iter()
@@ -166,7 +170,8 @@ fn uploaded_entries(agent: &AgentConfig) -> Vec<Value> {
     images.chain(urls).chain(files).collect()
 }
 
-fn agent(agent: &AgentConfig) -> Value {
+/// Returns the entry of an agent in the list `agents`.
+fn agent_entry(agent: &AgentConfig) -> Value {
     let mut backend = Map::new();
     let mut add = |key: &ConfigKey, value: Value| backend.insert(key.name().to_owned(), value);
     add(&backend::TYPE, json!("scripted"));
@@ -177,10 +182,13 @@ fn agent(agent: &AgentConfig) -> Value {
     if agent.cwd.is_some() {
         add(&backend::CWD, json!(agent.id));
     }
-    add(&context_paths::KEY, context_paths(&agent.context_paths));
-    let uploaded = uploaded_entries(agent);
-    if !uploaded.is_empty() {
-        add(&uploads::KEY, json!(uploaded));
+    add(
+        &context_paths::KEY,
+        context_path_entries(&agent.context_paths),
+    );
+    let upload_entries = upload_entries(agent);
+    if !upload_entries.is_empty() {
+        add(&uploads::KEY, json!(upload_entries));
     }
     if let Some(allowed_tools) = &agent.tools.allowed {
         add(&backend::ALLOWED_TOOLS, json!(allowed_tools));
@@ -219,15 +227,15 @@ fn agent(agent: &AgentConfig) -> Value {
     })
 }
 
-fn context_paths(paths: &[ContextPath]) -> Value {
+fn context_path_entries(paths: &[ContextPath]) -> Value {
     let entry = |context: &ContextPath| {
-        let inside =
+        let to_strings =
             |paths: &[RelPath]| -> Vec<String> { paths.iter().map(ToString::to_string).collect() };
         json!({
             context_paths::PATH.name(): context.path.to_string(),
             context_paths::PERMISSION.name(): context.permission.to_string(),
-            context_paths::PROTECTED_PATHS.name(): inside(&context.protected),
-            context_paths::HIDDEN_PATHS.name(): inside(&context.hidden),
+            context_paths::PROTECTED_PATHS.name(): to_strings(&context.protected),
+            context_paths::HIDDEN_PATHS.name(): to_strings(&context.hidden),
             context_paths::UNPROTECTED.name(): context.unprotected,
             context_paths::ALLOW_BROAD.name(): true,
         })

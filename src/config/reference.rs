@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::config::api_parameters::EXTRAS;
+use crate::config::api_parameters::API_PARAMETERS;
 use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
 use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, ValueShape};
 use crate::config::vendors::{VENDORS, Vendor};
@@ -19,7 +19,7 @@ pub fn reference() -> String {
     for section in SECTIONS {
         section_reference(&mut out, section);
     }
-    extras_reference(&mut out);
+    parameters_reference(&mut out);
     vendor_reference(&mut out);
     foreign_values_reference(&mut out);
     former_names_reference(&mut out);
@@ -38,8 +38,8 @@ fn limits(out: &mut String) {
     ];
     push(out, format_args!("\n## Limits\n\n"));
     table(out, &["At most", ""]);
-    for (name, most) in rows {
-        push(out, format_args!("| {name} | {most} |\n"));
+    for (name, max) in rows {
+        push(out, format_args!("| {name} | {max} |\n"));
     }
 }
 
@@ -49,16 +49,16 @@ fn section_reference(out: &mut String, section: &KeySection) {
         path => format!("`{path}`"),
     };
     push(out, format_args!("\n## {title}\n\n{}\n", section.doc));
-    let of = |wanted: &'static [KeyStatus]| {
+    let with_status = |statuses: &'static [KeyStatus]| -> Vec<&ConfigKey> {
         let keys = section.keys.iter();
-        keys.filter(move |key| wanted.contains(&key.status))
+        keys.filter(|key| statuses.contains(&key.status)).collect()
     };
-    let mut supported = of(&[KeyStatus::Required, KeyStatus::Supported]).peekable();
-    if supported.peek().is_some() {
+    let supported_keys = with_status(&[KeyStatus::Required, KeyStatus::Supported]);
+    if !supported_keys.is_empty() {
         push(out, format_args!("\n"));
         table(out, &["Key", "Value", "Default", "Meaning"]);
     }
-    for key in supported {
+    for key in supported_keys {
         let default = if key.status == KeyStatus::Required {
             "required".to_owned()
         } else {
@@ -70,7 +70,7 @@ fn section_reference(out: &mut String, section: &KeySection) {
             format_args!("| {names} | {shape} | {default} | {} |\n", key.doc),
         );
     }
-    let passed_keys: Vec<&ConfigKey> = of(&[KeyStatus::PassedOn]).collect();
+    let passed_keys = with_status(&[KeyStatus::PassedOn]);
     if !passed_keys.is_empty() {
         push(
             out,
@@ -83,7 +83,7 @@ fn section_reference(out: &mut String, section: &KeySection) {
         push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
     }
     unsupported_reference(out, section);
-    let refused_keys: Vec<&ConfigKey> = of(&[KeyStatus::Refused]).collect();
+    let refused_keys = with_status(&[KeyStatus::Refused]);
     if !refused_keys.is_empty() {
         push(out, format_args!("\nThese are errors:\n\n"));
         table(out, &["Keys", "Why, and what to do"]);
@@ -96,14 +96,14 @@ fn section_reference(out: &mut String, section: &KeySection) {
 /// Writes the keys that massgen does not act on: those that are errors, and those that get a
 /// warning.
 fn unsupported_reference(out: &mut String, section: &KeySection) {
-    let unsupported = |is_meant: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
-        let keys = section.keys.iter();
-        let is_meant = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unsupported(ignored) if is_meant(ignored));
-        keys.filter(is_meant).collect()
+    let keys_with_effect = |is_selected: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
+        let is_listed = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unsupported(effect) if is_selected(effect));
+        section.keys.iter().filter(is_listed).collect()
     };
-    let restricting =
-        unsupported(|ignored| !matches!(ignored, IgnoredEffect::Cosmetic | IgnoredEffect::Nothing));
-    if !restricting.is_empty() {
+    let restricting_keys = keys_with_effect(|effect| {
+        !matches!(effect, IgnoredEffect::Cosmetic | IgnoredEffect::Nothing)
+    });
+    if !restricting_keys.is_empty() {
         push(
             out,
             format_args!(
@@ -113,7 +113,7 @@ fn unsupported_reference(out: &mut String, section: &KeySection) {
         );
         table(out, &["Keys", "What to do instead", "No error for"]);
     }
-    for key in restricting {
+    for key in restricting_keys {
         let allowed_words =
             if let KeyStatus::Unsupported(IgnoredEffect::RestrictsAs(words)) = key.status {
                 let words: Vec<String> = words.iter().copied().map(code).collect();
@@ -126,26 +126,26 @@ fn unsupported_reference(out: &mut String, section: &KeySection) {
             format_args!("| {} | {} | {allowed_words} |\n", names(key), key.doc),
         );
     }
-    let without_effect = unsupported(|ignored| ignored == IgnoredEffect::Nothing);
-    if !without_effect.is_empty() {
+    let harmless_keys = keys_with_effect(|effect| effect == IgnoredEffect::Nothing);
+    if !harmless_keys.is_empty() {
         push(
             out,
             format_args!("\nThese keys of MassGen are accepted and change nothing:\n\n"),
         );
         table(out, &["Keys", "Why"]);
     }
-    for key in without_effect {
+    for key in harmless_keys {
         push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
-    let unsupported = unsupported(|ignored| ignored == IgnoredEffect::Cosmetic);
-    if !unsupported.is_empty() {
+    let cosmetic_keys = keys_with_effect(|effect| effect == IgnoredEffect::Cosmetic);
+    if !cosmetic_keys.is_empty() {
         push(
             out,
             format_args!("\nThese keys of MassGen are not supported and get a warning:\n\n"),
         );
         table(out, &["Keys", "What happens instead", "No warning for"]);
     }
-    for key in unsupported {
+    for key in cosmetic_keys {
         let default = key.default.map(code).unwrap_or_default();
         push(
             out,
@@ -154,7 +154,7 @@ fn unsupported_reference(out: &mut String, section: &KeySection) {
     }
 }
 
-fn extras_reference(out: &mut String) {
+fn parameters_reference(out: &mut String) {
     push(
         out,
         format_args!(
@@ -163,16 +163,16 @@ fn extras_reference(out: &mut String) {
         ),
     );
     table(out, &["Keys", "Sent by", "Elsewhere"]);
-    for extra in EXTRAS {
-        let keys: Vec<String> = extra.keys.iter().copied().map(code).collect();
-        let apis: Vec<&str> = extra.apis.iter().map(|api| api.describe()).collect();
+    for row in API_PARAMETERS {
+        let keys: Vec<String> = row.keys.iter().copied().map(code).collect();
+        let apis: Vec<&str> = row.apis.iter().map(|api| api.describe()).collect();
         push(
             out,
             format_args!(
                 "| {} | {} | {} |\n",
                 keys.join(", "),
                 apis.join(", "),
-                extra.instead
+                row.consequence
             ),
         );
     }
@@ -187,9 +187,9 @@ fn vendor_reference(out: &mut String) {
         ),
     );
     table(out, &["`type`", "Endpoint", "Key", "Default model"]);
-    let (supported, other_vendors): (Vec<&Vendor>, Vec<&Vendor>) =
+    let (supported_vendors, unsupported_vendors): (Vec<&Vendor>, Vec<&Vendor>) =
         VENDORS.iter().partition(|vendor| vendor.is_supported());
-    for vendor in supported {
+    for vendor in supported_vendors {
         let name = code(vendor.name);
         let endpoint = vendor.base_url.or(vendor.base_url_variable).map(code);
         let endpoint = endpoint.unwrap_or_default();
@@ -206,7 +206,7 @@ fn vendor_reference(out: &mut String) {
         format_args!("\nThese types are known but not supported yet:\n\n"),
     );
     table(out, &["`type`", "What to do"]);
-    for vendor in other_vendors {
+    for vendor in unsupported_vendors {
         let alternative = vendor.alternative.unwrap_or_default();
         push(
             out,
@@ -215,7 +215,7 @@ fn vendor_reference(out: &mut String) {
     }
 }
 
-/// Writes the values of MassGen that are read as others.
+/// Writes the values of MassGen that massgen reads as values of its own.
 fn foreign_values_reference(out: &mut String) {
     push(
         out,

@@ -53,7 +53,10 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
     schema.insert("patternProperties".to_owned(), json!({ "^x-": {} }));
     schema.insert("required".to_owned(), required_names.into());
     let allows_unknown_keys = section.unknown_keys != UnknownKeys::Refused;
-    schema.insert("additionalProperties".to_owned(), allows_unknown_keys.into());
+    schema.insert(
+        "additionalProperties".to_owned(),
+        allows_unknown_keys.into(),
+    );
     schema
 }
 

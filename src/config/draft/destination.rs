@@ -1,5 +1,5 @@
 //! Where a new config may be written: below the directory in which massgen was started, under a
-//! name that is read as a config and that no other program gives a meaning to.
+//! name that massgen reads as a config and that means nothing to other programs.
 
 use crate::config::diagnostic::quote;
 use crate::config::lookup::FOUND_CONFIG;
@@ -18,29 +18,29 @@ const EXTENSIONS: [&str; 2] = ["yaml", "yml"];
 pub struct ConfigDestination(RelPath);
 
 impl ConfigDestination {
-    /// Checks the text of a path: nothing is accessed.
+    /// Parses the text of a path, without accessing the disk.
     ///
     /// # Errors
     /// It leads out of the directory, is hidden or protected, or is not the name of a YAML file.
-    pub fn parse(typed: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         let refusal = |message: String| Error::new(ErrorKind::Denied, message);
-        let name = quote(typed);
-        // What a reader cannot see has no place in a name that is printed in commands.
-        let is_invisible = || escape_name(typed) != typed;
-        if typed.is_empty() || typed.len() > PATH_BYTES_MAX || is_invisible() {
+        let name = quote(text);
+        // The name is printed in commands, so a reader must see every character.
+        let has_hidden_characters = || escape_name(text) != text;
+        if text.is_empty() || text.len() > PATH_BYTES_MAX || has_hidden_characters() {
             let message = format!("{name} cannot be the name of a config");
             return Err(
                 Error::new(ErrorKind::Usage, message).with_hint("write a name such as `team.yaml`")
             );
         }
-        let inside = RelPath::new(typed).filter(|_| !typed.starts_with('~'));
-        let Some(path) = inside.filter(|path| !path.is_root()) else {
+        let path = RelPath::new(text).filter(|_| !text.starts_with('~'));
+        let Some(path) = path.filter(|path| !path.is_root()) else {
             return Err(refusal(format!("{name} is outside this directory"))
                 .with_hint("write a path below it, without `..`"));
         };
         let extension = path.as_path().extension();
-        let is_yaml = extension.is_some_and(|found| EXTENSIONS.iter().any(|known| found == *known));
-        if !is_yaml || typed.ends_with('/') {
+        let is_yaml = extension.is_some_and(|found| EXTENSIONS.iter().any(|yaml| found == *yaml));
+        if !is_yaml || text.ends_with('/') {
             let message = format!("{name} does not end in `.yaml` or `.yml`");
             return Err(
                 Error::new(ErrorKind::Usage, message).with_hint("write a name such as `team.yaml`")

@@ -1,6 +1,5 @@
-//! The YAML of a draft: a small tree that is written in block style, with what the table of keys
-//! says about a key above its first use. Values that YAML could read as anything but themselves are
-//! quoted.
+//! The YAML of a draft: a small tree that is written in block style, with a comment from the table
+//! of keys above the first use of a key. Text that YAML could read as something else is quoted.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +22,7 @@ pub(super) enum DocumentNode {
     Block(String),
     /// A list.
     List(Vec<DocumentNode>),
-    /// A mapping in this order.
+    /// A mapping, in the order of the file.
     Mapping(Vec<DocumentEntry>),
 }
 
@@ -73,9 +72,9 @@ impl DocumentNode {
         let DocumentNode::Mapping(entries) = self else {
             return None;
         };
-        let known_index = entries.iter().position(|entry| entry.key == key);
-        let index = known_index.unwrap_or(entries.len());
-        if known_index.is_none() {
+        let existing_index = entries.iter().position(|entry| entry.key == key);
+        let index = existing_index.unwrap_or(entries.len());
+        if existing_index.is_none() {
             let value = create();
             entries.push(DocumentEntry {
                 key,
@@ -86,7 +85,7 @@ impl DocumentNode {
         entries.get_mut(index).map(|entry| &mut entry.value)
     }
 
-    /// Returns an entry of a list, which is filled up with empty mappings.
+    /// Returns the item at `index` of a list, which is extended with empty mappings as needed.
     pub(super) fn item(&mut self, index: usize) -> Option<&mut DocumentNode> {
         let DocumentNode::List(items) = self else {
             return None;
@@ -103,57 +102,57 @@ impl DocumentNode {
             out: format!("# {heading}\n"),
             written_comments: BTreeSet::new(),
         };
-        writer.node(self, 0);
+        writer.write_node(self, 0);
         writer.out
     }
 }
 
 struct YamlWriter {
     out: String,
-    /// The comments so far; each is written once.
+    /// The comments that have been written: each is written once.
     written_comments: BTreeSet<&'static str>,
 }
 
 impl YamlWriter {
     /// Writes a mapping or a list in lines of its own.
-    fn node(&mut self, node: &DocumentNode, indent: usize) {
+    fn write_node(&mut self, node: &DocumentNode, indent: usize) {
         match node {
             DocumentNode::Mapping(entries) => {
                 for entry in entries {
-                    self.entry(entry, indent);
+                    self.write_entry(entry, indent);
                 }
             }
             DocumentNode::List(items) => {
                 for item in items {
-                    self.item(item, indent);
+                    self.write_item(item, indent);
                 }
             }
-            DocumentNode::Scalar(_) | DocumentNode::Block(_) => self.value(node, indent),
+            DocumentNode::Scalar(_) | DocumentNode::Block(_) => self.write_value(node, indent),
         }
     }
 
-    fn entry(&mut self, entry: &DocumentEntry, indent: usize) {
-        self.comment(entry.comment, indent);
-        self.pad(indent);
+    fn write_entry(&mut self, entry: &DocumentEntry, indent: usize) {
+        self.write_comment(entry.comment, indent);
+        self.write_indent(indent);
         self.out.push_str(entry.key);
         self.out.push(':');
-        self.value(&entry.value, indent);
+        self.write_value(&entry.value, indent);
     }
 
     /// Writes the first sentence about a key, unless it was written before.
-    fn comment(&mut self, doc: &'static str, indent: usize) {
+    fn write_comment(&mut self, doc: &'static str, indent: usize) {
         if doc.is_empty() || !self.written_comments.insert(doc) {
             return;
         }
         if indent == 0 {
             self.out.push('\n');
         }
-        self.pad(indent);
+        self.write_indent(indent);
         self.out.extend(["# ", first_sentence(doc), "\n"]);
     }
 
     /// Writes a value after the `:` of its key, or after a `-`.
-    fn value(&mut self, node: &DocumentNode, indent: usize) {
+    fn write_value(&mut self, node: &DocumentNode, indent: usize) {
         let inner_indent = indent.saturating_add(INDENT);
         match node {
             DocumentNode::Scalar(text) => self.out.extend([" ", text, "\n"]),
@@ -162,7 +161,7 @@ impl YamlWriter {
                 self.out.extend([" ", mark, "\n"]);
                 for line in text.lines() {
                     if !line.is_empty() {
-                        self.pad(inner_indent);
+                        self.write_indent(inner_indent);
                     }
                     self.out.push_str(line);
                     self.out.push('\n');
@@ -172,31 +171,31 @@ impl YamlWriter {
             DocumentNode::List(items) if items.is_empty() => self.out.push_str(" []\n"),
             DocumentNode::Mapping(_) | DocumentNode::List(_) => {
                 self.out.push('\n');
-                self.node(node, inner_indent);
+                self.write_node(node, inner_indent);
             }
         }
     }
 
-    fn item(&mut self, item: &DocumentNode, indent: usize) {
+    fn write_item(&mut self, item: &DocumentNode, indent: usize) {
         let first_entry = match item {
             DocumentNode::Mapping(entries) => entries.first(),
             DocumentNode::List(_) | DocumentNode::Scalar(_) | DocumentNode::Block(_) => None,
         };
         if let Some(first_entry) = first_entry {
             // A comment between the `-` and the key would need a line of its own.
-            self.comment(first_entry.comment, indent);
+            self.write_comment(first_entry.comment, indent);
         }
-        self.pad(indent);
+        self.write_indent(indent);
         self.out.push('-');
         let start = self.out.len();
-        self.value(item, indent);
+        self.write_value(item, indent);
         if first_entry.is_some() {
-            let written_item = self.out.split_off(start);
-            self.out.extend([" ", written_item.trim_start()]);
+            let item_text = self.out.split_off(start);
+            self.out.extend([" ", item_text.trim_start()]);
         }
     }
 
-    fn pad(&mut self, indent: usize) {
+    fn write_indent(&mut self, indent: usize) {
         self.out.extend(std::iter::repeat_n(' ', indent));
     }
 }

@@ -10,7 +10,7 @@ use crate::config::vendors::{KeyRequirement, find_vendor};
 use crate::dotenv::ConfigVariables;
 use crate::text::list_names;
 
-/// How a finding matters.
+/// The severity of a finding about a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FindingSeverity {
     /// The config cannot be run.
@@ -35,7 +35,7 @@ pub struct AnswerAddress {
 /// A finding about a draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftFinding {
-    /// How it matters.
+    /// Its severity.
     pub severity: FindingSeverity,
     /// The answer that it concerns; `None` if it concerns the draft as a whole.
     pub answer: Option<AnswerAddress>,
@@ -74,11 +74,11 @@ impl FindingMap {
         }
     }
 
-    /// Returns the answer at `key`, around it, or the first one inside it.
+    /// Returns the answer whose value is at `key`, contains it, or is the first inside it.
     fn answer(&self, key: &str) -> Option<AnswerAddress> {
-        let find = |is_meant: &dyn Fn(&str) -> bool| {
+        let find = |matches: &dyn Fn(&str) -> bool| {
             let mut answers = self.answers.iter();
-            answers.find(|(_, paths)| paths.iter().any(|path| is_meant(path)))
+            answers.find(|(_, paths)| paths.iter().any(|path| matches(path)))
         };
         let first_match = find(&|path| path == key)
             .or_else(|| find(&|path| is_inside(key, path)))
@@ -89,12 +89,12 @@ impl FindingMap {
 
 /// Returns whether the value at `path` is a part of the value at `parent`.
 fn is_inside(path: &str, parent: &str) -> bool {
-    let below_parent = path.strip_prefix(parent);
-    !parent.is_empty() && below_parent.is_some_and(|rest| rest.starts_with(['.', '[']))
+    let rest = path.strip_prefix(parent);
+    !parent.is_empty() && rest.is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
-/// Returns a note about each agent whose vendor needs a key that is not set. It names the variable;
-/// a draft never holds a key.
+/// Returns a note about each agent whose vendor needs a key that is not set. The note names the
+/// variable, because a draft never contains a key.
 pub(super) fn missing_keys(agents: &[DraftAnswers], env: &ConfigVariables) -> Vec<DraftFinding> {
     let agents = agents.iter().enumerate();
     agents

@@ -28,7 +28,7 @@ pub struct TeamCandidate {
     pub base_url: Option<String>,
     /// The variable whose key goes to a server on this machine, because the user's environment
     /// names that server as the endpoint of the type.
-    pub local_key: Option<&'static str>,
+    pub local_key_variable: Option<&'static str>,
     /// Why it can take part: the variable of its key, its endpoint, or its program.
     pub source: String,
 }
@@ -45,7 +45,7 @@ pub struct FirstDirectory {
 /// The answers that describe a first team.
 #[derive(Clone, Debug)]
 pub struct FirstTeam {
-    /// Its agents; the same candidate may be there more than once.
+    /// Its agents, which may include the same candidate more than once.
     pub agents: Vec<TeamCandidate>,
     /// The directory that they may read.
     pub directory: Option<FirstDirectory>,
@@ -66,9 +66,9 @@ impl TeamCandidate {
         let vendor = backend.vendor;
         let endpoint = vendor.endpoint(backend.base_url.as_deref(), variable);
         let base_url = endpoint.filter(|url| Some(url.as_str()) != vendor.base_url);
-        let from_env = base_url.as_deref().filter(|_| backend.base_url.is_none());
-        let url = from_env.and_then(|url| Url::parse(url).ok());
-        let local_key = url.filter(is_this_machine).and_then(|url| {
+        let env_url = base_url.as_deref().filter(|_| backend.base_url.is_none());
+        let url = env_url.and_then(|url| Url::parse(url).ok());
+        let local_key_variable = url.filter(is_this_machine).and_then(|url| {
             let mut variables = vendor.key_variables_at(&url).iter().copied();
             variables.find(|name| env.get_non_empty(name).is_some())
         });
@@ -77,7 +77,7 @@ impl TeamCandidate {
             vendor,
             model: Some(backend.model.clone()),
             base_url,
-            local_key,
+            local_key_variable,
             source: source.to_owned(),
         }
     }
@@ -95,7 +95,7 @@ impl TeamCandidate {
             vendor: find_vendor(kind.vendor)?,
             model: model.map(str::to_owned),
             base_url: None,
-            local_key: None,
+            local_key_variable: None,
             source: format!("program `{program}`"),
         })
     }
@@ -107,11 +107,11 @@ impl TeamCandidate {
 }
 
 impl FirstTeam {
-    /// Returns what only a named config may do for this team, in addition to what its text shows:
-    /// with a config that runs find, no server on this machine gets a key.
+    /// Returns the uses of this team that only a named config may have, in addition to those that
+    /// its text shows: with a found config, no server on this machine gets a key.
     pub fn restricted_uses(&self) -> Vec<RestrictedUse> {
         let uses = self.agents.iter().filter_map(|agent| {
-            let (name, url) = (agent.local_key?, agent.base_url.as_deref()?);
+            let (name, url) = (agent.local_key_variable?, agent.base_url.as_deref()?);
             Some(RestrictedUse::Always(format!(
                 "would send `{name}` to `{url}`, a server on this machine"
             )))

@@ -10,8 +10,8 @@ use crate::config::keys::{
 };
 use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
 
-/// Stands for the number of an entry in [`FormQuestion::initial_answer`].
-const NUMBER: char = '#';
+/// The placeholder for the number of an entry in [`FormQuestion::initial_answer`].
+const NUMBER_PLACEHOLDER: char = '#';
 
 /// A group of questions.
 #[derive(Debug)]
@@ -49,12 +49,12 @@ pub struct FormQuestion {
     pub initial_answer: &'static str,
 }
 
-/// What an answer consists of.
+/// The form of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerKind {
-    /// A line.
+    /// One line of text.
     Line,
-    /// Lines that belong together.
+    /// Several lines of text.
     Paragraph,
     /// `true` or `false`.
     Flag,
@@ -208,7 +208,7 @@ pub static FORM: &[QuestionGroup] = &[
 ];
 
 impl QuestionGroup {
-    /// Returns the group of this name.
+    /// Returns the group with this name.
     pub fn find(id: &str) -> Option<&'static QuestionGroup> {
         FORM.iter().find(|group| group.id == id)
     }
@@ -243,16 +243,16 @@ impl FormQuestion {
         key_row(self.path)
     }
 
-    /// Returns what an answer consists of.
+    /// Returns the form of an answer.
     pub fn kind(&self) -> AnswerKind {
-        let is = |path: &[&str], key: &str| self.path.starts_with(path) && self.name() == key;
-        if is(&[AGENTS, BACKEND], backend::TYPE.name()) {
+        let is_key = |path: &[&str], key: &str| self.path.starts_with(path) && self.name() == key;
+        if is_key(&[AGENTS, BACKEND], backend::TYPE.name()) {
             return AnswerKind::Choice(offered_vendors().map(|vendor| vendor.name).collect());
         }
-        if is(&[AGENTS, BACKEND], backend::MODEL.name()) {
+        if is_key(&[AGENTS, BACKEND], backend::MODEL.name()) {
             return AnswerKind::Model;
         }
-        if is(&[AGENTS], agents::SYSTEM_MESSAGE.name()) {
+        if is_key(&[AGENTS], agents::SYSTEM_MESSAGE.name()) {
             return AnswerKind::Paragraph;
         }
         self.key().map_or(AnswerKind::Line, |key| match &key.shape {
@@ -275,7 +275,7 @@ impl FormQuestion {
     /// Returns the initial answer of the entry with this index.
     pub fn initial_answer(&self, index: usize) -> String {
         let number = index.saturating_add(1).to_string();
-        self.initial_answer.replace(NUMBER, &number)
+        self.initial_answer.replace(NUMBER_PLACEHOLDER, &number)
     }
 
     /// Returns whether the key must be set.
@@ -284,7 +284,7 @@ impl FormQuestion {
         status == Some(KeyStatus::Required)
     }
 
-    /// Returns the answer that is meant if there is none.
+    /// Returns the answer that applies if there is none.
     pub fn default_answer(&self) -> Option<&'static str> {
         self.key()?.default.filter(|default| *default != "null")
     }
@@ -302,7 +302,7 @@ pub fn offered_vendors() -> impl Iterator<Item = &'static Vendor> {
     })
 }
 
-/// Returns the row of the key at `path`, whose names are those of keys, without indexes.
+/// Returns the row of the key at `path`, which consists of the names of keys, without indexes.
 pub fn key_row(path: &[&str]) -> Option<&'static ConfigKey> {
     let (last_name, parents) = path.split_last()?;
     let section = parents.iter().try_fold(&ROOT, |section, name| {
@@ -311,6 +311,7 @@ pub fn key_row(path: &[&str]) -> Option<&'static ConfigKey> {
     section?.find(last_name)
 }
 
+/// Returns the section of the mappings that a value has, or that the items of a list have.
 fn section_of(shape: &'static ValueShape) -> Option<&'static KeySection> {
     match shape {
         ValueShape::Mapping(section) | ValueShape::TextOr(section) => Some(section),

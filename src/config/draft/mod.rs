@@ -1,6 +1,6 @@
 //! A config that a person writes by answering questions: the answers as text, the YAML that they
-//! give, and what the check of configs says about each answer. A page and a terminal ask the same
-//! questions; nothing here knows about either.
+//! give, and what the check of configs says about each answer. The Web page and the terminal ask
+//! the same questions.
 
 use std::collections::BTreeMap;
 
@@ -102,8 +102,8 @@ impl TeamDraft {
         let mut groups: BTreeMap<String, Vec<DraftAnswers>> = FORM
             .iter()
             .map(|group| {
-                let indices = 0..group.initial_entries();
-                let entries = indices.map(|index| Self::initial_entry(group, index));
+                let indexes = 0..group.initial_entries();
+                let entries = indexes.map(|index| Self::initial_entry(group, index));
                 (group.id.to_owned(), entries.collect())
             })
             .collect();
@@ -136,11 +136,11 @@ impl TeamDraft {
                 Ok(loaded) => (loaded.warnings.clone(), Some(loaded)),
                 Err(invalid) => (invalid.diagnostics, None),
             };
-        let map = FindingMap::new(self);
+        let finding_map = FindingMap::new(self);
         let mut findings: Vec<DraftFinding> = Vec::new();
         for diagnostic in diagnostics {
-            let finding = map.finding(diagnostic);
-            // What is answered once for all agents is found once for each of them.
+            let finding = finding_map.finding(diagnostic);
+            // A question that is answered once for all agents has the same finding for each agent.
             if !findings.contains(&finding) {
                 findings.push(finding);
             }
@@ -161,7 +161,7 @@ impl TeamDraft {
         let mut document = DocumentNode::mapping();
         for group in FORM {
             if let Some(list) = group.list.as_ref().filter(|list| list.initial_entries > 0) {
-                // Without an entry, the check says that the list is empty.
+                // Written even if it is empty, so that the check says so.
                 create_node(&mut document, list.path, &[]);
             }
             for (index, answers) in self.entries(group).iter().enumerate() {
@@ -192,7 +192,7 @@ impl TeamDraft {
                 continue;
             }
             for indexes in self.list_indexes(group, index) {
-                set_value(document, question, &indexes, write_answer(question, answer));
+                set_value(document, question, &indexes, answer_node(question, answer));
             }
         }
     }
@@ -211,10 +211,8 @@ impl TeamDraft {
             return vec![Vec::new()];
         }
         let agents = self.entries_of_group(AGENT_GROUP).iter().enumerate();
-        let agents_without_commands = agents.filter(|(_, agent)| !runs_own_commands(agent));
-        agents_without_commands
-            .map(|(index, _)| vec![index])
-            .collect()
+        let agents = agents.filter(|(_, agent)| !runs_own_commands(agent));
+        agents.map(|(index, _)| vec![index]).collect()
     }
 
     /// Returns the address of every answer that could be given, with the paths of its key in the
@@ -247,8 +245,8 @@ fn runs_own_commands(agent: &DraftAnswers) -> bool {
     vendor.is_some_and(|vendor| matches!(vendor.connection, VendorConnection::ExternalAgent(_)))
 }
 
-/// Returns the mapping or the list at `path`, which is created if it is missing. `indexes` are
-/// those of the lists on the way, in this order; the last list may be without.
+/// Returns the mapping or the list at `path`, which is created if it is missing. `indexes` are the
+/// indexes in the lists on the way, in this order; without one for the last list, returns the list.
 fn create_node<'d>(
     document: &'d mut DocumentNode,
     path: &'static [&'static str],
@@ -273,6 +271,7 @@ fn create_node<'d>(
     Some(node)
 }
 
+/// Sets the value of the key of `question`.
 fn set_value(
     document: &mut DocumentNode,
     question: &FormQuestion,
@@ -285,9 +284,9 @@ fn set_value(
     Some(())
 }
 
-/// Writes an answer as a value of the key's shape, if it has that shape.
-fn write_answer(question: &FormQuestion, answer: &str) -> DocumentNode {
-    let list = |answer: &str| {
+/// Returns an answer as a value of the key's shape, if it has that shape.
+fn answer_node(question: &FormQuestion, answer: &str) -> DocumentNode {
+    let list_of_lines = |answer: &str| {
         let lines = answer
             .lines()
             .map(str::trim)
@@ -297,8 +296,8 @@ fn write_answer(question: &FormQuestion, answer: &str) -> DocumentNode {
     match question.kind() {
         AnswerKind::Flag | AnswerKind::Number => DocumentNode::literal(answer),
         AnswerKind::Paragraph => DocumentNode::text(answer),
-        AnswerKind::ChoiceOrList(words) if !words.contains(&answer.trim()) => list(answer),
-        AnswerKind::List => list(answer),
+        AnswerKind::ChoiceOrList(words) if !words.contains(&answer.trim()) => list_of_lines(answer),
+        AnswerKind::List => list_of_lines(answer),
         AnswerKind::Line
         | AnswerKind::Choice(_)
         | AnswerKind::Model
@@ -306,20 +305,20 @@ fn write_answer(question: &FormQuestion, answer: &str) -> DocumentNode {
     }
 }
 
-/// Returns the path of a key as diagnostics write it.
+/// Returns the path of a key in the YAML, as diagnostics name it: with the indexes in lists.
 fn yaml_path(path: &[&str], indexes: &[usize]) -> String {
-    let mut concrete_path = String::new();
+    let mut yaml_path = String::new();
     let mut indexes = indexes.iter();
     for (depth, key) in path.iter().enumerate() {
         if depth > 0 {
-            concrete_path.push('.');
+            yaml_path.push('.');
         }
-        concrete_path.push_str(key);
+        yaml_path.push_str(key);
         let row = path.get(..=depth).and_then(key_row);
         let is_list = row.is_some_and(|row| matches!(row.shape, ValueShape::List(_)));
         if is_list && let Some(index) = indexes.next() {
-            concrete_path.extend(["[", &index.to_string(), "]"]);
+            yaml_path.extend(["[", &index.to_string(), "]"]);
         }
     }
-    concrete_path
+    yaml_path
 }

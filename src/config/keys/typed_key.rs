@@ -34,7 +34,13 @@ impl<V> TypedKey<V> {
         found_config_use: FoundConfigUse,
     ) -> Self {
         Self {
-            row: ConfigKey::row(names, shape.shape, doc, KeyStatus::Supported, found_config_use),
+            row: ConfigKey::row(
+                names,
+                shape.shape,
+                doc,
+                KeyStatus::Supported,
+                found_config_use,
+            ),
             value: PhantomData,
         }
     }
