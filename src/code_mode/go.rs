@@ -34,14 +34,14 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Functions and methods of templates that read files.
-const FROM_FILES: &[&str] = &["ParseFS", "ParseFiles", "ParseGlob"];
+const FILE_METHODS: &[&str] = &["ParseFS", "ParseFiles", "ParseGlob"];
 
 /// Checks a program.
 pub(super) fn lint_go(program: &str) -> Result<(), LintRefusal> {
     let source = ProgramSource::parse(program, &tree_sitter_go::LANGUAGE.into())?;
     let nodes = source.nodes();
-    let objection = |placed: &NodeWithParent<'_>| objection(&source, placed.node);
-    let findings: Vec<LintFinding> = nodes.iter().filter_map(objection).collect();
+    let check = |entry: &NodeWithParent<'_>| check_node(&source, entry.node);
+    let findings: Vec<LintFinding> = nodes.iter().filter_map(check).collect();
     if findings.is_empty() {
         Ok(())
     } else {
@@ -49,26 +49,26 @@ pub(super) fn lint_go(program: &str) -> Result<(), LintRefusal> {
     }
 }
 
-/// Returns the objection to a node, if any.
-fn objection(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding> {
+/// Returns the finding about a node, if there is one.
+fn check_node(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding> {
     match node.kind() {
         "package_clause" => {
             let name = source.text(node.named_child(0)?);
-            let finding = format!("the package is called {}", excerpt(name));
-            (name != "main").then(|| LintFinding::at_node(node, finding, "write `package main`"))
+            let problem = format!("the package is called {}", excerpt(name));
+            (name != "main").then(|| LintFinding::at_node(node, problem, "write `package main`"))
         }
         "import_spec" => {
             let literal = node.child_by_field_name("path")?;
             let path = source.text(literal).trim_matches(['"', '`']);
-            let finding = format!("the package {} is not open to programs", excerpt(path));
+            let problem = format!("the package {} is not open to programs", excerpt(path));
             let is_listed = PACKAGES.contains(&path) || path == PACKAGE;
-            (!is_listed).then(|| LintFinding::at_node(literal, finding, import_advice(path)))
+            (!is_listed).then(|| LintFinding::at_node(literal, problem, import_advice(path)))
         }
         "selector_expression" => {
             let field = node.child_by_field_name("field")?;
-            let finding = format!("{} is closed", excerpt(source.text(node)));
-            let is_closed = FROM_FILES.contains(&source.text(field));
-            is_closed.then(|| LintFinding::at_node(field, finding, FILE_ADVICE))
+            let problem = format!("{} is closed", excerpt(source.text(node)));
+            let is_closed = FILE_METHODS.contains(&source.text(field));
+            is_closed.then(|| LintFinding::at_node(field, problem, FILE_ADVICE))
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Findings about a refused program: each place, the reason, and what to write instead.
+//! Findings about a refused program: each has a place, the problem, and what to write instead.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use tree_sitter::Node;
 
 use crate::text::single_line;
 
-/// The maximum number of findings in one refusal.
+/// The maximum number of findings that a refusal shows.
 const FINDINGS_SHOWN_MAX: usize = 10;
 /// The longest part of a program that a finding quotes, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
@@ -18,10 +18,10 @@ pub struct LintFinding {
     pub line: usize,
     /// The column, from 1, in bytes.
     pub column: usize,
-    /// What was found there, and why it is refused.
-    pub found: String,
+    /// What is wrong there.
+    pub problem: String,
     /// What to write instead.
-    pub instead: String,
+    pub advice: String,
 }
 
 /// The refusal of a program.
@@ -35,25 +35,25 @@ impl LintFinding {
     /// Returns a finding at `node`.
     pub(super) fn at_node(
         node: Node<'_>,
-        found: impl Into<String>,
-        instead: impl Into<String>,
+        problem: impl Into<String>,
+        advice: impl Into<String>,
     ) -> Self {
         let position = node.start_position();
         Self {
             line: position.row.saturating_add(1),
             column: position.column.saturating_add(1),
-            found: found.into(),
-            instead: instead.into(),
+            problem: problem.into(),
+            advice: advice.into(),
         }
     }
 
     /// Returns a finding about the whole program.
-    pub(super) fn for_whole_program(found: impl Into<String>, instead: impl Into<String>) -> Self {
+    pub(super) fn for_whole_program(problem: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             line: 1,
             column: 1,
-            found: found.into(),
-            instead: instead.into(),
+            problem: problem.into(),
+            advice: advice.into(),
         }
     }
 }
@@ -71,10 +71,10 @@ impl fmt::Display for LintFinding {
         let LintFinding {
             line,
             column,
-            found,
-            instead,
+            problem,
+            advice,
         } = self;
-        write!(f, "line {line}, column {column}: {found}: {instead}")
+        write!(f, "line {line}, column {column}: {problem}: {advice}")
     }
 }
 

@@ -62,7 +62,7 @@ impl ProgramLanguage {
         }
     }
 
-    /// Returns what the user can do if it is missing.
+    /// Returns what the user can do if the executable is missing.
     pub fn remedy(self) -> &'static str {
         match self {
             ProgramLanguage::Python => {
@@ -82,8 +82,8 @@ impl ProgramLanguage {
 }
 
 /// Checks a program for what it must not do. Suggests commands only to agents that can run them.
-/// This is the first of three layers, and not a security boundary: the package checks paths, the
-/// gate decides about each call, and the sandbox confines the process.
+/// This is no security boundary: the gate decides about each call of the program, and the sandbox
+/// confines the process.
 ///
 /// # Errors
 /// The findings, with their places.
@@ -92,7 +92,7 @@ pub fn lint_program(
     program: &str,
     commands: CommandOffering,
 ) -> Result<(), LintRefusal> {
-    let (lint_result, recommends) = match dialect {
+    let (lint_result, command_advice) = match dialect {
         ProgramDialect::Python(libraries) => (
             python::lint_python(libraries, program),
             python::forbidden_names::COMMAND_ADVICE,
@@ -100,10 +100,10 @@ pub fn lint_program(
         ProgramDialect::Go => (go::lint_go(program), go::COMMAND_ADVICE),
     };
     lint_result.map_err(|mut refusal| {
-        let recommending = |finding: &&mut LintFinding| finding.instead == recommends;
+        let suggests_command = |finding: &&mut LintFinding| finding.advice == command_advice;
         if commands == CommandOffering::NotOffered {
-            for finding in refusal.findings.iter_mut().filter(recommending) {
-                NO_COMMANDS.clone_into(&mut finding.instead);
+            for finding in refusal.findings.iter_mut().filter(suggests_command) {
+                NO_COMMANDS_ADVICE.clone_into(&mut finding.advice);
             }
         }
         refusal
@@ -111,4 +111,4 @@ pub fn lint_program(
 }
 
 /// The advice for anything that starts processes, for agents without commands.
-const NO_COMMANDS: &str = "you have no commands: do it in the program itself";
+const NO_COMMANDS_ADVICE: &str = "you have no commands: do it in the program itself";

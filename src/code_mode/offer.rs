@@ -18,16 +18,16 @@ pub fn callable_tools(selection: ToolSelection<'_>) -> Vec<ToolOffer> {
     .offers()
 }
 
-/// The description of numpy.
+/// The part of the description about numpy.
 const NUMPY: &str = " `numpy` can be imported too; it reads texts by \
                      `numpy.loadtxt(io.StringIO(text))` and opens no files.";
-/// The description of pandas.
+/// The part of the description about pandas.
 const PANDAS: &str = " `numpy` and `pandas` can be imported too. They open no files: read a table by \
                       `pandas.read_csv(io.StringIO(text))`, and make a text by `table.to_csv()`.";
 
 /// Returns the offer of `execute_code` to a model whose programs may call `tools`.
 pub fn offers(dialect: ProgramDialect, tools: &[ToolOffer]) -> Vec<ToolOffer> {
-    let rules_text = match dialect {
+    let language_rules = match dialect {
         ProgramDialect::Python(_) => {
             "Write Python 3. The standard modules for data are open, such as `json`, `csv`, `re` and \
              `datetime`. Import `workspace_tools` for all else: files, commands. Each function \
@@ -46,10 +46,13 @@ pub fn offers(dialect: ProgramDialect, tools: &[ToolOffer]) -> Vec<ToolOffer> {
         ProgramDialect::Python(PythonLibraries::Standard) | ProgramDialect::Go => "",
     };
     let functions = signatures(dialect.language(), tools);
-    let described = |tool: &ToolSpec| {
+    let offer_of = |tool: &ToolSpec| {
         let mut offer = tool.offer();
-        offer.description = format!("{} {rules_text}{libraries}\n{functions}", offer.description);
+        offer.description = format!(
+            "{} {language_rules}{libraries}\n{functions}",
+            offer.description
+        );
         offer
     };
-    PROGRAMS.iter().map(described).collect()
+    PROGRAMS.iter().map(offer_of).collect()
 }

@@ -11,7 +11,7 @@ use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 const NODES_MAX: usize = 400_000;
 /// The maximum number of progress reports from the parser, which makes one every 100 operations: a
 /// few hundred per KiB of ordinary code.
-const REPORTS_MAX: usize = 100_000;
+const PROGRESS_REPORTS_MAX: usize = 100_000;
 
 /// A node and its parent. Finding the parent through the tree itself would need a search.
 #[derive(Clone, Copy)]
@@ -29,33 +29,33 @@ pub(super) struct ProgramSource<'p> {
 impl<'p> ProgramSource<'p> {
     /// Parses a program.
     pub(super) fn parse(text: &'p str, grammar: &Grammar) -> Result<Self, LintRefusal> {
-        let refuse = |found: &str, instead: &str| {
-            LintRefusal::from(LintFinding::for_whole_program(found, instead))
+        let refuse = |problem: &str, advice: &str| {
+            LintRefusal::from(LintFinding::for_whole_program(problem, advice))
         };
         if text.len() > PROGRAM_BYTES_MAX {
-            let finding = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes");
-            return Err(refuse(&finding, "divide the work into several programs"));
+            let problem = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes");
+            return Err(refuse(&problem, "divide the work into several programs"));
         }
         if text.contains('\0') {
             return Err(refuse("the program holds a NUL byte", "write it without"));
         }
-        let not_read = || refuse("the program cannot be parsed", "write it more simply");
+        let parse_failure = || refuse("the program cannot be parsed", "write it more simply");
         let mut parser = Parser::new();
-        parser.set_language(grammar).map_err(|_| not_read())?;
-        let tree = parse_bounded(&mut parser, text.as_bytes(), REPORTS_MAX);
+        parser.set_language(grammar).map_err(|_| parse_failure())?;
+        let tree = parse_bounded(&mut parser, text.as_bytes(), PROGRESS_REPORTS_MAX);
         let source = Self {
             text,
-            tree: tree.ok_or_else(not_read)?,
+            tree: tree.ok_or_else(parse_failure)?,
         };
         let nodes = source.nodes();
         if nodes.len() > NODES_MAX {
             return Err(refuse("the program is too large", "divide the work"));
         }
-        let broken = nodes
+        let first_error = nodes
             .iter()
-            .find(|placed| placed.node.is_error() || placed.node.is_missing());
-        match broken {
-            Some(placed) => Err(source.syntax_error(placed.node).into()),
+            .find(|entry| entry.node.is_error() || entry.node.is_missing());
+        match first_error {
+            Some(entry) => Err(source.syntax_error(entry.node).into()),
             None => Ok(source),
         }
     }
@@ -92,11 +92,11 @@ impl<'p> ProgramSource<'p> {
     }
 
     fn syntax_error(&self, node: Node<'_>) -> LintFinding {
-        let finding = if node.is_missing() {
+        let problem = if node.is_missing() {
             format!("`{}` is missing", node.kind())
         } else {
             format!("{} is not valid syntax", excerpt(self.text(node)))
         };
-        LintFinding::at_node(node, finding, "correct it")
+        LintFinding::at_node(node, problem, "correct it")
     }
 }

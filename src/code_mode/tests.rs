@@ -15,7 +15,7 @@ fn check(language: ProgramLanguage, program: &str, expected: &str) {
             let first = &refusal.findings[0];
             format!(
                 "{}:{} {}: {}",
-                first.line, first.column, first.found, first.instead
+                first.line, first.column, first.problem, first.advice
             )
         }
     };

@@ -325,7 +325,7 @@ fn invalid_frames_of_a_program_close_its_socket_and_not_massgen() {
     ] {
         let program = format!(
             "import os, workspace_tools as w\nrest = {bytes}\ntry:\n    while rest:\n        \
-             rest = rest[os.write(w._line, rest):]\nexcept OSError:\n    pass\n\
+             rest = rest[os.write(w._connection, rest):]\nexcept OSError:\n    pass\n\
              try:\n    print(w.read_text_file('a.txt'))\nexcept w.ToolError as error:\n    print(error)\n"
         );
         let ran = fixture

@@ -12,8 +12,8 @@ use crate::code_mode::package::{
 use crate::code_mode::protocol::FRAME_BYTES_MAX;
 use crate::permissions::grant::Permission;
 
-/// The part that all packages share.
-const FIXED: &str = include_str!("workspace_tools.go.in");
+/// The part that all packages have in common.
+const COMMON_SOURCE: &str = include_str!("workspace_tools.go.in");
 
 /// The module of the program, which finds the package next to it.
 const PROGRAM_MODULE: &str = "module program\n\ngo 1.18\n\nrequire workspace_tools v0.0.0\n\n\
@@ -27,22 +27,22 @@ pub(super) fn files(
     functions: &[PackageFunction],
     roots: &PackageRoots,
 ) -> Vec<SourceFile> {
-    let mut package = String::from(FIXED);
-    let checks = roots.checks == PathChecks::Enabled;
-    let parents = roots.parents == ParentPaths::Allowed;
+    let mut package = String::from(COMMON_SOURCE);
+    let checks_paths = roots.checks == PathChecks::Enabled;
+    let allows_parents = roots.parents == ParentPaths::Allowed;
     let _ = writeln!(package, "\nconst folderGuardBase = {}", json!(roots.base));
     let _ = writeln!(
         package,
         "\nvar folderGuardReadPaths = {}",
-        texts(&roots.read)
+        string_slice(&roots.read)
     );
     let _ = writeln!(
         package,
         "\nvar folderGuardWritePaths = {}",
-        texts(&roots.write)
+        string_slice(&roots.write)
     );
-    let _ = writeln!(package, "\nconst takesParents = {parents}");
-    let _ = writeln!(package, "\nconst looksAtPaths = {checks}");
+    let _ = writeln!(package, "\nconst allowsParents = {allows_parents}");
+    let _ = writeln!(package, "\nconst checksPaths = {checks_paths}");
     let _ = writeln!(package, "\nconst frameBytesMax = {FRAME_BYTES_MAX}");
     for function in functions {
         package.push('\n');
@@ -60,7 +60,8 @@ pub(super) fn files(
     ]
 }
 
-fn texts(items: &[String]) -> String {
+/// Returns the Go literal of a slice of strings.
+fn string_slice(items: &[String]) -> String {
     let items = items.iter().map(|item| json!(item).to_string());
     format!("[]string{{{}}}", items.collect::<Vec<_>>().join(", "))
 }
@@ -77,13 +78,18 @@ pub(super) fn signature(function: &PackageFunction) -> String {
         .iter()
         .map(|parameter| {
             let note = parameter.note_in_signature();
-            let need = if parameter.is_required { "" } else { "?" };
-            format!("{}{need} {}{note}", parameter.name, type_name(parameter))
+            let optional_mark = if parameter.is_required { "" } else { "?" };
+            format!(
+                "{}{optional_mark} {}{note}",
+                parameter.name,
+                type_name(parameter)
+            )
         })
         .collect();
     format!("- {name}({name}Params{{{}}}): {purpose}", fields.join(", "))
 }
 
+/// Returns the definition of a function and of the struct for its parameters.
 fn definition(function: &PackageFunction) -> String {
     let PackageFunction {
         name,
@@ -97,12 +103,12 @@ fn definition(function: &PackageFunction) -> String {
         if !parameter.note.is_empty() {
             let _ = writeln!(text, "\t// {}", comment(&parameter.note));
         }
-        let omit = if parameter.is_required {
+        let omit_option = if parameter.is_required {
             ""
         } else {
             ",omitempty"
         };
-        let tag = json!(format!("{}{omit}", parameter.wire_name));
+        let tag = json!(format!("{}{omit_option}", parameter.wire_name));
         let _ = writeln!(
             text,
             "\t{} {} `json:{tag}`",
@@ -114,8 +120,8 @@ fn definition(function: &PackageFunction) -> String {
     let _ = writeln!(text, "// {name}: {}", comment(purpose));
     let _ = writeln!(text, "func {name}(params {name}Params) (string, error) {{");
     for parameter in parameters {
-        if let Some(permission) = parameter.path {
-            let writes = permission == Permission::Write;
+        if let Some(permission) = parameter.path_permission {
+            let is_write = permission == Permission::Write;
             let value = match parameter.kind {
                 FunctionParameterType::Texts => format!("params.{}...", parameter.name),
                 FunctionParameterType::Text
@@ -127,7 +133,7 @@ fn definition(function: &PackageFunction) -> String {
             };
             let _ = writeln!(
                 text,
-                "\tif err := validatePaths({writes}, {}, {value}); err != nil {{\n\t\treturn \"\", err\n\t}}",
+                "\tif err := validatePaths({is_write}, {}, {value}); err != nil {{\n\t\treturn \"\", err\n\t}}",
                 !parameter.is_required
             );
         }
@@ -136,14 +142,14 @@ fn definition(function: &PackageFunction) -> String {
     text
 }
 
-/// Returns whether a struct tag can hold the name of a parameter: Go ignores names with other
+/// Returns whether a struct tag can contain the name of a parameter: Go ignores names with other
 /// characters, and a quote would end the tag (`isValidTag` of `encoding/json`).
-pub(super) fn is_tag(wire_name: &str) -> bool {
+pub(super) fn is_valid_tag(wire_name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:$@/ ".contains(c);
     !wire_name.is_empty() && wire_name != "-" && wire_name.chars().all(is_plain)
 }
 
-/// Returns text that cannot end its comment.
+/// Returns text as the content of a comment, which it cannot end.
 fn comment(text: &str) -> String {
     let lines = text.split(['\n', '\r', '\u{2028}', '\u{2029}']);
     lines.collect::<Vec<_>>().join("\n// ")

@@ -1,6 +1,6 @@
 //! Generates the source of the package `workspace_tools`: a typed function for each tool that the
 //! agent would be offered, with its current directories. The package checks paths before it makes a
-//! call; that saves a call and decides nothing.
+//! call. That only saves calls: the gate decides about each of them.
 
 mod go;
 mod names;
@@ -55,7 +55,7 @@ pub enum PathChecks {
     /// Functions check paths.
     #[default]
     Enabled,
-    /// They do not, so that the layers behind them can be tested.
+    /// They do not, so that tests reach the gate and the sandbox.
     Disabled,
 }
 
@@ -74,22 +74,23 @@ struct ParameterAlias {
     alias: &'static str,
 }
 
-/// The path of a file, as other systems call it.
-const FILEPATH: &[ParameterAlias] = &[ParameterAlias {
+/// The path of a file, under the name that other systems give it.
+const FILE_PATH_ALIAS: &[ParameterAlias] = &[ParameterAlias {
     wire_name: "path",
     alias: "filepath",
 }];
 
-/// Aliases of some tools in other systems.
+/// The tools for which the package has functions under other names too, so that a model that has
+/// learned those names can use them.
 const ALIASES: &[ToolAlias] = &[
-    ToolAlias::new("delete_workspace_file", "delete_file", FILEPATH),
+    ToolAlias::new("delete_workspace_file", "delete_file", FILE_PATH_ALIAS),
     ToolAlias::new("execute_shell_command", "execute_command", &[]),
     ToolAlias::new("list_workspace_files", "list_directory", &[]),
     ToolAlias::new("move_workspace_file", "move_file", &[]),
-    ToolAlias::new("read_workspace_file", "read_text_file", FILEPATH),
+    ToolAlias::new("read_workspace_file", "read_text_file", FILE_PATH_ALIAS),
     ToolAlias::new("regex_search_workspace_files", "grep_files", &[]),
-    ToolAlias::new("update_workspace_file", "write_file", FILEPATH),
-    ToolAlias::new("write_workspace_file", "write_file", FILEPATH),
+    ToolAlias::new("update_workspace_file", "write_file", FILE_PATH_ALIAS),
+    ToolAlias::new("write_workspace_file", "write_file", FILE_PATH_ALIAS),
 ];
 
 impl ToolAlias {
@@ -131,7 +132,7 @@ struct FunctionParameter {
     /// What the name does not say; may be empty.
     note: String,
     /// The access that the tool needs to the path in this parameter, if it is a path.
-    path: Option<Permission>,
+    path_permission: Option<Permission>,
 }
 
 impl FunctionParameter {
@@ -193,18 +194,19 @@ fn tool_functions(language: ProgramLanguage, tools: &[ToolOffer]) -> Vec<Package
 
 /// Returns a function for each alias of a tool.
 fn alias_functions(language: ProgramLanguage, tools: &[ToolOffer]) -> Vec<PackageFunction> {
-    let aliases = ALIASES.iter().filter_map(|known| {
-        let tool = tools.iter().find(|tool| tool.name == known.tool)?;
-        Some(function(language, known.alias, tool, known.parameters))
+    let functions = ALIASES.iter().filter_map(|alias| {
+        let tool = tools.iter().find(|tool| tool.name == alias.tool)?;
+        Some(function(language, alias.alias, tool, alias.parameters))
     });
-    aliases.collect()
+    functions.collect()
 }
 
+/// Returns the function `name` for a tool.
 fn function(
     language: ProgramLanguage,
     name: &str,
     tool: &ToolOffer,
-    renamed: &[ParameterAlias],
+    parameter_aliases: &[ParameterAlias],
 ) -> PackageFunction {
     let name_in_language = |name: &str| match language {
         ProgramLanguage::Python => python_name(name),
@@ -221,24 +223,24 @@ fn function(
         .and_then(Value::as_object)
         .into_iter()
         .flatten();
-    let writable = |wire_name: &str| match language {
+    let is_expressible = |wire_name: &str| match language {
         ProgramLanguage::Python => true,
-        ProgramLanguage::Go => go::is_tag(wire_name),
+        ProgramLanguage::Go => go::is_valid_tag(wire_name),
     };
     let mut parameters: Vec<FunctionParameter> = properties
-        .filter(|(wire_name, _)| writable(wire_name))
+        .filter(|(wire_name, _)| is_expressible(wire_name))
         .map(|(wire_name, schema)| {
-            let original = renamed
+            let alias = parameter_aliases
                 .iter()
-                .find(|renamed| renamed.wire_name == wire_name);
+                .find(|alias| alias.wire_name == wire_name);
             let note = schema.get("description").and_then(Value::as_str);
             FunctionParameter {
-                name: name_in_language(original.map_or(wire_name.as_str(), |other| other.alias)),
+                name: name_in_language(alias.map_or(wire_name.as_str(), |alias| alias.alias)),
                 wire_name: wire_name.clone(),
-                kind: kind(schema),
+                kind: parameter_type(schema),
                 is_required: is_required(wire_name),
                 note: note.unwrap_or_default().to_owned(),
-                path: path_permission(&tool.name, wire_name),
+                path_permission: path_permission(&tool.name, wire_name),
             }
         })
         .collect();
@@ -255,13 +257,14 @@ fn function(
     }
 }
 
-fn kind(schema: &Value) -> FunctionParameterType {
-    let type_name_of = |schema: &Value| {
+/// Returns the type of the values that a schema describes.
+fn parameter_type(schema: &Value) -> FunctionParameterType {
+    let type_name = |schema: &Value| {
         let name = schema.get("type").and_then(Value::as_str);
         name.map(str::to_owned)
     };
-    let items = schema.get("items").and_then(type_name_of);
-    match (type_name_of(schema).as_deref(), items.as_deref()) {
+    let item_type = schema.get("items").and_then(type_name);
+    match (type_name(schema).as_deref(), item_type.as_deref()) {
         (Some("string"), _) => FunctionParameterType::Text,
         (Some("integer"), _) => FunctionParameterType::Integer,
         (Some("number"), _) => FunctionParameterType::Number,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 /// Reserved words of Python.
-const PYTHON_WORDS: &[&str] = &[
+const PYTHON_KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
     "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
@@ -17,7 +17,7 @@ pub(super) fn python_name(name: &str) -> String {
     let name = identifier.trim_matches('_').to_owned();
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         format!("n{name}")
-    } else if PYTHON_WORDS.contains(&name.as_str()) {
+    } else if PYTHON_KEYWORDS.contains(&name.as_str()) {
         format!("{name}_")
     } else {
         name
@@ -27,12 +27,12 @@ pub(super) fn python_name(name: &str) -> String {
 /// Returns a name as an exported Go identifier: `write_file` becomes `WriteFile`.
 pub(super) fn go_name(name: &str) -> String {
     let words = name.split(|letter| identifier_char(letter) == '_');
-    let capital = |part: &str| {
+    let capitalized = |part: &str| {
         let mut letters = part.chars();
         let first_letter = letters.next().map(|letter| letter.to_ascii_uppercase());
         first_letter.into_iter().chain(letters).collect::<String>()
     };
-    let name: String = words.map(capital).collect();
+    let name: String = words.map(capitalized).collect();
     if name.starts_with(|first: char| first.is_ascii_uppercase()) {
         name
     } else {

@@ -5,7 +5,7 @@ use crate::permissions::grant::Permission;
 use crate::tools::spec::{COMMANDS, TOOLS};
 
 /// Path parameters that a tool only reads from, even if it writes elsewhere.
-const READ: &[&str] = &[
+const READ_PATH_PARAMETERS: &[&str] = &[
     "source_path",
     "source_base_path",
     "file1",
@@ -15,7 +15,7 @@ const READ: &[&str] = &[
     "work_dir",
 ];
 /// Path parameters that need the tool's own permission.
-const WORKED_AT: &[&str] = &[
+const PATH_PARAMETERS: &[&str] = &[
     "path",
     "paths",
     "base_path",
@@ -28,11 +28,16 @@ const WORKED_AT: &[&str] = &[
 /// Returns the access that a tool needs to the path in `parameter`; `None` if it is not a path, or
 /// not known to be one.
 pub(super) fn path_permission(tool: &str, parameter: &str) -> Option<Permission> {
-    let tool = TOOLS.iter().chain(COMMANDS).find(|row| row.name == tool)?;
-    if READ.contains(&parameter) {
+    let tool = TOOLS
+        .iter()
+        .chain(COMMANDS)
+        .find(|spec| spec.name == tool)?;
+    if READ_PATH_PARAMETERS.contains(&parameter) {
         Some(Permission::Read)
     } else {
-        WORKED_AT.contains(&parameter).then_some(tool.permission)
+        PATH_PARAMETERS
+            .contains(&parameter)
+            .then_some(tool.permission)
     }
 }
 

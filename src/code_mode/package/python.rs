@@ -12,10 +12,10 @@ use crate::code_mode::package::{
 use crate::code_mode::protocol::FRAME_BYTES_MAX;
 use crate::permissions::grant::Permission;
 
-/// The part that all packages share.
-const FIXED: &str = include_str!("workspace_tools.py");
+/// The part that all packages have in common.
+const COMMON_SOURCE: &str = include_str!("workspace_tools.py");
 /// The launcher of the program.
-const RUN: &str = include_str!("run.py");
+const LAUNCHER_SOURCE: &str = include_str!("run.py");
 
 /// Returns the files of a program and its package.
 pub(super) fn files(
@@ -23,14 +23,14 @@ pub(super) fn files(
     functions: &[PackageFunction],
     roots: &PackageRoots,
 ) -> Vec<SourceFile> {
-    let mut package = String::from(FIXED);
-    let checks = roots.checks == PathChecks::Enabled;
-    let parents = roots.parents == ParentPaths::Allowed;
+    let mut package = String::from(COMMON_SOURCE);
+    let checks_paths = roots.checks == PathChecks::Enabled;
+    let allows_parents = roots.parents == ParentPaths::Allowed;
     let _ = writeln!(package, "\n\n_BASE = {}", json!(roots.base));
     let _ = writeln!(package, "_READ = {}", json!(roots.read));
     let _ = writeln!(package, "_WRITE = {}", json!(roots.write));
-    let _ = writeln!(package, "_PARENTS = {}", python_bool(parents));
-    let _ = writeln!(package, "_CHECKS = {}", python_bool(checks));
+    let _ = writeln!(package, "_ALLOWS_PARENTS = {}", python_bool(allows_parents));
+    let _ = writeln!(package, "_CHECKS_PATHS = {}", python_bool(checks_paths));
     let _ = writeln!(package, "_FRAME_BYTES_MAX = {FRAME_BYTES_MAX}");
     for function in functions {
         package.push_str("\n\n");
@@ -42,7 +42,7 @@ pub(super) fn files(
     };
     vec![
         file("workspace_tools.py", &package),
-        file("run.py", RUN),
+        file("run.py", LAUNCHER_SOURCE),
         file("program.py", program),
     ]
 }
@@ -71,6 +71,7 @@ pub(super) fn signature(function: &PackageFunction) -> String {
     format!("- {name}({}): {purpose}", parameters.join(", "))
 }
 
+/// Returns the definition of a function.
 fn definition(function: &PackageFunction) -> String {
     let PackageFunction {
         name,
@@ -93,8 +94,8 @@ fn definition(function: &PackageFunction) -> String {
         .iter()
         .map(|parameter| format!("{}: {}", json!(parameter.wire_name), parameter.name));
     let paths = parameters.iter().filter_map(|parameter| {
-        let writes = python_bool(parameter.path? == Permission::Write);
-        Some(format!("({}, {writes})", json!(parameter.wire_name)))
+        let is_write = python_bool(parameter.path_permission? == Permission::Write);
+        Some(format!("({}, {is_write})", json!(parameter.wire_name)))
     });
     format!(
         "def {name}({}) -> str:\n    {}\n    return _call({}, {{{}}}, [{}])\n",

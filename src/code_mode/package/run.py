@@ -1,4 +1,4 @@
-"""Runs `program.py` beside this file, with the package at hand."""
+"""Runs `program.py`, which is next to this file, so that it can import the package."""
 
 import linecache
 import os
@@ -11,7 +11,7 @@ NAME = "program.py"
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, here)
-    # The package takes the way to massgen before the program can.
+    # The package takes the connection to massgen before the program can use it.
     import workspace_tools  # noqa: F401
 
     with open(os.path.join(here, NAME), encoding="utf-8") as file:

@@ -20,7 +20,8 @@ use crate::code_mode::python::forbidden_names::{
 use crate::code_mode::python::modules::{import_advice, is_importable};
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
-/// The maximum number of names that lead from a module to a member; a program can chain any number.
+/// The maximum number of attributes that are followed from a module to a member; a program can
+/// chain any number.
 const NAME_DEPTH_MAX: usize = 8;
 
 /// Checks a program that may import these libraries.
@@ -30,7 +31,7 @@ pub(super) fn lint_python(libraries: PythonLibraries, program: &str) -> Result<(
     let mut linter = PythonLinter {
         source: &source,
         libraries,
-        imported: BTreeMap::new(),
+        imported_names: BTreeMap::new(),
         findings: Vec::new(),
     };
     for node_with_parent in &nodes {
@@ -52,20 +53,21 @@ struct PythonLinter<'s, 'p> {
     source: &'s ProgramSource<'p>,
     libraries: PythonLibraries,
     /// The full dotted name of what each imported name refers to.
-    imported: BTreeMap<&'p str, String>,
+    imported_names: BTreeMap<&'p str, String>,
     findings: Vec<LintFinding>,
 }
 
 impl<'p> PythonLinter<'_, 'p> {
-    fn refuse(&mut self, node: Node<'_>, found: impl Into<String>, instead: &str) {
+    fn refuse(&mut self, node: Node<'_>, problem: impl Into<String>, advice: &str) {
         self.findings
-            .push(LintFinding::at_node(node, found, instead));
+            .push(LintFinding::at_node(node, problem, advice));
     }
 
     fn text(&self, node: Node<'_>) -> &'p str {
         self.source.text(node)
     }
 
+    /// Checks an import, and records the names that it binds.
     fn check_import(&mut self, node: Node<'_>) {
         let mut cursor = node.walk();
         match node.kind() {
@@ -78,7 +80,7 @@ impl<'p> PythonLinter<'_, 'p> {
                     let alias = part.child_by_field_name("alias");
                     let (bound_name, full_name) =
                         alias.map_or((first_name, first_name), |alias| (self.text(alias), module));
-                    self.imported.insert(bound_name, full_name.to_owned());
+                    self.imported_names.insert(bound_name, full_name.to_owned());
                 }
             }
             "import_from_statement" => {
@@ -92,7 +94,7 @@ impl<'p> PythonLinter<'_, 'p> {
                     let bound_name = part.child_by_field_name("alias").unwrap_or(name);
                     self.check_member(name, module, self.text(name));
                     let full_name = format!("{module}.{}", self.text(name));
-                    self.imported.insert(self.text(bound_name), full_name);
+                    self.imported_names.insert(self.text(bound_name), full_name);
                 }
             }
             _ => {}
@@ -101,8 +103,8 @@ impl<'p> PythonLinter<'_, 'p> {
 
     fn check_module(&mut self, node: Node<'_>, module: &str) {
         if !is_importable(self.libraries, module) {
-            let message = format!("the module {} is not open to programs", excerpt(module));
-            self.refuse(node, message, import_advice(module));
+            let problem = format!("the module {} is not open to programs", excerpt(module));
+            self.refuse(node, problem, import_advice(module));
         }
     }
 
@@ -110,21 +112,22 @@ impl<'p> PythonLinter<'_, 'p> {
     fn check_member(&mut self, node: Node<'_>, module: &str, member: &str) {
         let full_name = format!("{module}.{member}");
         let is_special = member.starts_with("__") && member.ends_with("__");
-        if let Some(instead) = member_advice(&full_name) {
-            self.refuse(node, format!("{} is closed", excerpt(&full_name)), instead);
+        if let Some(advice) = member_advice(&full_name) {
+            self.refuse(node, format!("{} is closed", excerpt(&full_name)), advice);
         } else if member.starts_with('_') && !is_special && is_importable(self.libraries, module) {
-            let message = format!("{} is private to its module", excerpt(member));
-            self.refuse(node, message, INTERNAL_ADVICE);
+            let problem = format!("{} is private to its module", excerpt(member));
+            self.refuse(node, problem, INTERNAL_ADVICE);
         }
     }
 
+    /// Checks a node that may use something forbidden: a name, an attribute or a call.
     fn check_use(&mut self, node_with_parent: NodeWithParent<'_>) {
         let node = node_with_parent.node;
         match node.kind() {
             "identifier" if is_value(node_with_parent) => {
                 let name = self.text(node);
-                if let Some(instead) = name_advice(name) {
-                    self.refuse(node, format!("{} is closed", excerpt(name)), instead);
+                if let Some(advice) = name_advice(name) {
+                    self.refuse(node, format!("{} is closed", excerpt(name)), advice);
                 }
             }
             "attribute" => {
@@ -147,7 +150,7 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// Checks a call with a string as its first argument, which may be the path of a file.
+    /// Checks a call whose first argument is a string, which may be the path of a file.
     fn check_call(&mut self, node: Node<'_>) {
         let Some(function) = node.child_by_field_name("function") else {
             return;
@@ -162,7 +165,7 @@ impl<'p> PythonLinter<'_, 'p> {
             .unwrap_or(function);
         let full_name = match self.object_name(function) {
             Some((object, member)) => Some(format!("{object}.{member}")),
-            None => self.imported.get(self.text(function)).cloned(),
+            None => self.imported_names.get(self.text(function)).cloned(),
         };
         let is_method = function.kind() == "attribute"
             && full_name.is_none()
@@ -172,9 +175,9 @@ impl<'p> PythonLinter<'_, 'p> {
             None if is_method => method_advice(self.text(name)),
             None => None,
         };
-        if let Some(instead) = advice {
-            let message = format!("{} opens what it is given", excerpt(self.text(name)));
-            self.refuse(name, message, instead);
+        if let Some(advice) = advice {
+            let problem = format!("{} opens what it is given", excerpt(self.text(name)));
+            self.refuse(name, problem, advice);
         }
     }
 
@@ -187,7 +190,7 @@ impl<'p> PythonLinter<'_, 'p> {
             members.push(self.text(root.child_by_field_name("attribute")?));
             root = root.child_by_field_name("object")?;
         }
-        let imported_name = self.imported.get(self.text(root))?;
+        let imported_name = self.imported_names.get(self.text(root))?;
         let (last_member, inner_members) = members.split_first()?;
         let mut object = imported_name.clone();
         for member in inner_members.iter().rev() {
