@@ -43,8 +43,8 @@ impl CellState {
         CellState::Waiting,
     ];
 
-    /// Returns the state for people.
-    pub fn words(self) -> &'static str {
+    /// Returns the name of the state for people.
+    pub fn label(self) -> &'static str {
         match self {
             CellState::Completed => "completed",
             CellState::Partial => "partial",
@@ -106,27 +106,27 @@ pub struct BatchCounts {
 }
 
 impl BatchCounts {
-    /// Counts `cells` cells, of which those that were begun are in `states`. The others wait.
+    /// Counts `cells` cells. `states` has the states of those that were started; the others wait.
     pub fn from_states(cells: usize, states: impl IntoIterator<Item = CellState>) -> Self {
         let mut counts = Self {
             cells,
             ..Self::default()
         };
-        let mut begun_count: usize = 0;
+        let mut started_count: usize = 0;
         for state in states {
-            let number = counts.number_mut(state);
-            *number = number.saturating_add(1);
-            begun_count = begun_count.saturating_add(1);
+            let count = counts.count_mut(state);
+            *count = count.saturating_add(1);
+            started_count = started_count.saturating_add(1);
         }
         counts.waiting = counts
             .waiting
-            .saturating_add(cells.saturating_sub(begun_count));
+            .saturating_add(cells.saturating_sub(started_count));
         counts
     }
 
     /// Returns the number of cells in `state`.
-    pub fn number(mut self, state: CellState) -> usize {
-        *self.number_mut(state)
+    pub fn count(mut self, state: CellState) -> usize {
+        *self.count_mut(state)
     }
 
     /// Returns the number of cells with a result.
@@ -136,7 +136,7 @@ impl BatchCounts {
             .saturating_add(self.failed)
     }
 
-    fn number_mut(&mut self, state: CellState) -> &mut usize {
+    fn count_mut(&mut self, state: CellState) -> &mut usize {
         match state {
             CellState::Completed => &mut self.completed,
             CellState::Partial => &mut self.partial,

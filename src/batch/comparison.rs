@@ -88,21 +88,22 @@ pub fn compare(first: NamedResults<'_>, second: NamedResults<'_>) -> BatchCompar
         .iter()
         .filter_map(|(id, one)| Some((one, second.results.get(id)?)))
         .collect();
-    let differing = |wins: fn(bool, bool) -> bool| {
-        let is_meant =
-            |(one, two): &&(&CellResult, &CellResult)| wins(one.is_success(), two.is_success());
-        pairs.iter().filter(is_meant).count()
-    };
-    let only_first = differing(|one, two| one && !two);
-    let only_second = differing(|one, two| two && !one);
+    let only_first = pairs
+        .iter()
+        .filter(|(one, two)| one.is_success() && !two.is_success())
+        .count();
+    let only_second = pairs
+        .iter()
+        .filter(|(one, two)| two.is_success() && !one.is_success())
+        .count();
     let difference = |value: fn(&CellResult) -> f64| {
         let differences = pairs.iter().map(|(one, two)| value(two) - value(one));
         mean(&differences.collect::<Vec<f64>>())
     };
     let cost_difference = difference(cost);
     let success_difference = paired_share_difference(only_first, only_second, pairs.len());
-    let gain = number(only_second) - number(only_first);
-    let additional_cost = cost_difference.estimate * number(pairs.len());
+    let additional_successes = as_f64(only_second) - as_f64(only_first);
+    let additional_cost = cost_difference.estimate * as_f64(pairs.len());
     BatchComparison {
         first: summary(first),
         second: summary(second),
@@ -112,8 +113,8 @@ pub fn compare(first: NamedResults<'_>, second: NamedResults<'_>) -> BatchCompar
         success_difference,
         cost_difference,
         seconds_difference: difference(seconds),
-        cost_per_additional_success: (gain > 0.0 && additional_cost > 0.0)
-            .then(|| additional_cost / gain),
+        cost_per_additional_success: (additional_successes > 0.0 && additional_cost > 0.0)
+            .then(|| additional_cost / additional_successes),
     }
 }
 
@@ -138,7 +139,7 @@ fn seconds(result: &CellResult) -> f64 {
     u32::try_from(result.duration_ms).map_or(f64::from(u32::MAX), f64::from) / 1000.0
 }
 
-fn number(count: usize) -> f64 {
+fn as_f64(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::from(u32::MAX), f64::from)
 }
 
@@ -151,8 +152,8 @@ fn share(successes: usize, cells: usize) -> ConfidenceInterval {
             high: 1.0,
         };
     }
-    let n = number(cells);
-    let p = number(successes) / n;
+    let n = as_f64(cells);
+    let p = as_f64(successes) / n;
     let centre = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
     let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
     ConfidenceInterval {
@@ -162,8 +163,8 @@ fn share(successes: usize, cells: usize) -> ConfidenceInterval {
     }
 }
 
-/// Returns the difference of two paired shares: half a pair is added to each of the four kinds of
-/// pairs, which keeps the interval honest for few pairs.
+/// Returns the difference of two paired shares. Half a pair is added to each of the four kinds of
+/// pairs, without which the interval would be too narrow if there are few pairs.
 fn paired_share_difference(
     only_first: usize,
     only_second: usize,
@@ -176,12 +177,12 @@ fn paired_share_difference(
             high: 1.0,
         };
     }
-    let (b, c) = (number(only_second) + 0.5, number(only_first) + 0.5);
-    let n = number(pairs) + 2.0;
+    let (b, c) = (as_f64(only_second) + 0.5, as_f64(only_first) + 0.5);
+    let n = as_f64(pairs) + 2.0;
     let centre = (b - c) / n;
     let half = Z * (b + c - (b - c) * (b - c) / n).max(0.0).sqrt() / n;
     ConfidenceInterval {
-        estimate: (number(only_second) - number(only_first)) / number(pairs),
+        estimate: (as_f64(only_second) - as_f64(only_first)) / as_f64(pairs),
         low: (centre - half).max(-1.0),
         high: (centre + half).min(1.0),
     }
@@ -189,7 +190,7 @@ fn paired_share_difference(
 
 /// Returns the mean of `values` with the normal interval.
 fn mean(values: &[f64]) -> ConfidenceInterval {
-    let n = number(values.len()).max(1.0);
+    let n = as_f64(values.len()).max(1.0);
     let estimate = values.iter().sum::<f64>() / n;
     let squares: f64 = values
         .iter()

@@ -1,5 +1,5 @@
-//! What follows from the end of an attempt at a cell: a result, another attempt, or a pause of the
-//! whole batch.
+//! What follows from the end of an attempt at a cell: a result, another attempt, or the end of the
+//! whole batch. And how long a batch pauses after its endpoints failed.
 
 use serde::{Deserialize, Serialize};
 
@@ -106,10 +106,11 @@ pub enum CellNextStep {
     StopBatch,
 }
 
-/// Decides what follows from the end of an attempt, after those in `before`, with at most
-/// `retries` repetitions after faults of nodes.
-pub fn next_step(end: CellRunEnd, before: AttemptCounts, retries: u32) -> CellNextStep {
-    let failed_or_partial = if end.has_answer {
+/// Decides what follows from the end of an attempt, by its exit status, which is the code of an
+/// [`ExitStatus`](crate::error::ExitStatus). `earlier` are the attempts before it; faults of nodes
+/// lead to at most `retries` repetitions.
+pub fn next_step(end: CellRunEnd, earlier: AttemptCounts, retries: u32) -> CellNextStep {
+    let outcome_of_failed_run = if end.has_answer {
         CellOutcome::Partial
     } else {
         CellOutcome::Failed
@@ -120,13 +121,13 @@ pub fn next_step(end: CellRunEnd, before: AttemptCounts, retries: u32) -> CellNe
         0 => CellNextStep::Publish(CellOutcome::Completed),
         1 if end.did_endpoints_fail => CellNextStep::RunAgain(AttemptEnd::EndpointsFailed),
         2 if end.error_origin == AttemptErrorOrigin::Config => CellNextStep::StopBatch,
-        // A run that was interrupted has an end and cannot be resumed.
-        130 if before.node_faults < retries => CellNextStep::RunAgain(AttemptEnd::NodeFault),
-        3 if !end.has_answer && before.node_faults < retries => {
+        // A run that was interrupted has recorded its end, so that it is not resumed.
+        130 if earlier.node_faults < retries => CellNextStep::RunAgain(AttemptEnd::NodeFault),
+        3 if !end.has_answer && earlier.node_faults < retries => {
             CellNextStep::RunAgain(AttemptEnd::NodeFault)
         }
-        70 if before.bugs < BUG_RETRIES_MAX => CellNextStep::RunAgain(AttemptEnd::Bug),
-        _ => CellNextStep::Publish(failed_or_partial),
+        70 if earlier.bugs < BUG_RETRIES_MAX => CellNextStep::RunAgain(AttemptEnd::Bug),
+        _ => CellNextStep::Publish(outcome_of_failed_run),
     }
 }
 
@@ -158,8 +159,8 @@ impl CellAfterJob {
     /// Returns what the cell waits for.
     pub fn wait(self) -> CellWait {
         match self.end {
-            // An earlier attempt may have ended so, before there was more money.
-            Some(AttemptEnd::OutOfMoney) if self.has_begun() => CellWait::Money,
+            // If the job began no attempt, an earlier one ended so, before there was more money.
+            Some(AttemptEnd::OutOfMoney) if self.has_begun_attempt() => CellWait::Money,
             None if self.is_alive => CellWait::OtherProcess,
             Some(_) | None => CellWait::Job,
         }
@@ -169,11 +170,11 @@ impl CellAfterJob {
     /// neither a result nor a reason could be written although the `retries` are used up.
     pub fn is_useless(self, retries: u32) -> bool {
         let is_hopeless = self.end.is_none() && self.attempt > retries.saturating_add(1);
-        let is_elsewhere = self.wait() == CellWait::OtherProcess;
-        !is_elsewhere && (!self.has_begun() || is_hopeless)
+        let is_run_elsewhere = self.wait() == CellWait::OtherProcess;
+        !is_run_elsewhere && (!self.has_begun_attempt() || is_hopeless)
     }
 
-    fn has_begun(self) -> bool {
+    fn has_begun_attempt(self) -> bool {
         self.attempt > self.attempt_before
     }
 }
@@ -181,8 +182,8 @@ impl CellAfterJob {
 /// Returns how long a batch pauses after `pauses` consecutive pauses without any result, in
 /// milliseconds.
 pub fn pause_after(pauses: u32) -> u64 {
-    let doubled = PAUSE_MIN_MS.saturating_mul(2_u64.saturating_pow(pauses));
-    doubled.min(PAUSE_MAX_MS)
+    let pause = PAUSE_MIN_MS.saturating_mul(2_u64.saturating_pow(pauses));
+    pause.min(PAUSE_MAX_MS)
 }
 
 #[cfg(test)]

@@ -45,18 +45,20 @@ pub struct ListedJob {
 impl QueueCommands {
     /// Parses the file `name` of the commands.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let commands_error = |why: String| {
-            let message = format!("`{name}` cannot be used: {why}");
+        let commands_error = |reason: String| {
+            let message = format!("`{name}` cannot be used: {reason}");
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Other queues\" in docs/batch.md for an example")
         };
         let commands: Self = read_typed(text).map_err(|error| commands_error(error.to_string()))?;
-        for (key, line, part) in [
+        for (key, line, placeholder) in [
             ("submit", &commands.submit, SCRIPT),
             ("cancel", &commands.cancel, ID),
         ] {
-            if !line.contains(part) {
-                return Err(commands_error(format!("`{key}` does not contain `{part}`")));
+            if !line.contains(placeholder) {
+                return Err(commands_error(format!(
+                    "`{key}` does not contain `{placeholder}`"
+                )));
             }
         }
         if commands.list.trim().is_empty() {
@@ -82,7 +84,7 @@ impl QueueCommands {
     }
 }
 
-/// Returns the id in the output of `submit`, or what is wrong with it.
+/// Returns the id in the output of `submit`. The error says what was expected.
 pub fn parse_submitted_id(output: &str) -> std::result::Result<String, String> {
     let id = output.trim();
     let is_id = !id.is_empty() && id.len() <= ID_BYTES_MAX && !id.contains(char::is_whitespace);

@@ -20,17 +20,6 @@ pub enum CellOutcome {
     Failed,
 }
 
-impl CellOutcome {
-    /// Returns the outcome in a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            CellOutcome::Completed => "completed",
-            CellOutcome::Partial => "partial",
-            CellOutcome::Failed => "failed",
-        }
-    }
-}
-
 /// How the required checks ended: those after the delivery, or without a delivery those of the
 /// winning answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -26,18 +26,18 @@ const TAG_CHARS_MAX: usize = 100;
 /// Number of hexadecimal digits of a commit name: SHA-1 or SHA-256.
 const COMMIT_DIGITS: [usize; 2] = [40, 64];
 
-/// The id of a cell, which is also a file name: letters, digits, `-`, `_` and `.`, not at the
-/// beginning.
+/// The id of a cell, which is also a file name: letters, digits, `-`, `_` and `.`, but no `-` or `.`
+/// at the beginning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CellId(String);
 
 impl CellId {
-    /// Parses an id; `None` if it cannot be a file name everywhere.
+    /// Parses an id; `None` if it cannot be a file name on every system.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let begins_well = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        let is_id = begins_well && text.len() <= ID_CHARS_MAX && text.chars().all(is_plain);
+        let has_valid_start = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let is_id = has_valid_start && text.len() <= ID_CHARS_MAX && text.chars().all(is_plain);
         is_id.then(|| Self(text.to_owned()))
     }
 
@@ -182,7 +182,7 @@ impl BatchTask {
     /// Parses one line of a frozen task file. It may be longer than the line that the user wrote,
     /// because its paths are absolute, and may have longer tags, because batches once had them.
     pub fn parse_frozen(line: &str) -> std::result::Result<Self, String> {
-        let task: Self = serde_json::from_str(line).map_err(|error| describe_fault(&error))?;
+        let task: Self = serde_json::from_str(line).map_err(|error| describe_json_error(&error))?;
         task.check().map(|()| task)
     }
 
@@ -213,33 +213,37 @@ impl BatchTask {
 }
 
 /// Returns what is wrong with a line, and where in it.
-fn describe_fault(error: &serde_json::Error) -> String {
+fn describe_json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let (line, column) = (error.line(), error.column());
     let location = format!(" at line {line} column {column}");
-    let fault = text.strip_suffix(&location).unwrap_or(&text);
+    let description = text.strip_suffix(&location).unwrap_or(&text);
     match error.classify() {
         Category::Syntax | Category::Eof => {
-            format!("it is not JSON: {fault} at column {column}")
+            format!("it is not JSON: {description} at column {column}")
         }
-        Category::Data | Category::Io if column > 0 => format!("{fault} at column {column}"),
-        Category::Data | Category::Io => fault.to_owned(),
+        Category::Data | Category::Io if column > 0 => format!("{description} at column {column}"),
+        Category::Data | Category::Io => description.to_owned(),
     }
 }
 
 /// Parses a task file. Blank lines are skipped.
 ///
 /// # Errors
-/// A line is not a task, an id occurs twice, or there are none or too many; `name` is the name of
-/// the file for the user.
+/// If a line is not a task, an id occurs twice, or there are no tasks or too many. Its message names
+/// the file as `name`.
 pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
     let mut tasks = Vec::new();
     let mut ids = BTreeSet::new();
     let lines = text.lines().enumerate();
     for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-        let line_error = |why: String| {
+        let line_error = |reason: String| {
             let number = index.saturating_add(1);
-            Error::new(ErrorKind::Usage, format!("`{name}`, line {number}: {why}")).with_hint(
+            Error::new(
+                ErrorKind::Usage,
+                format!("`{name}`, line {number}: {reason}"),
+            )
+            .with_hint(
                 "each line is one JSON object, such as {\"id\":\"fix-1\",\"text\":\"Fix the \
                  build\",\"project\":{\"path\":\"app\"},\"tags\":[\"easy\"]}",
             )

@@ -1,12 +1,12 @@
 //! The script of a job of a queue: it starts massgen, which claims cells until none is left. The
-//! script names no key and takes no variable of the user's shell but those that it sets.
+//! script contains no API key, and of the user's environment only [`JOB_VARIABLES`].
 
 use std::collections::BTreeMap;
 
 use crate::path::AbsPath;
 use crate::text::shell_words::{quote_word, shell_line};
 
-/// The variables of the user's shell that jobs get. None of them may be a secret.
+/// The environment variables of the user that jobs get. None of them may be a secret.
 pub const JOB_VARIABLES: &[&str] = &["HOME", "PATH", "LANG", "TZ", "MASSGEN_STATE_DIR"];
 
 /// What all jobs of a batch have in common.
@@ -18,7 +18,7 @@ pub struct WorkerScript {
     pub dir: AbsPath,
     /// The batch.
     pub batch: String,
-    /// The scheduler, for the results.
+    /// The name of the scheduler, which the results show.
     pub engine: &'static str,
     /// Further arguments.
     pub arguments: Vec<String>,

@@ -312,7 +312,7 @@ fn failure_line(failure: &CellFailure) -> String {
     let state = if failure.state == CellState::Completed {
         "completed, but its checks failed"
     } else {
-        failure.state.words()
+        failure.state.label()
     };
     let reason = escape_line(&single_line(&failure.reason, REASON_CHARS_MAX));
     format!("{}: {state}: {reason}", failure.id)
@@ -366,7 +366,7 @@ pub(crate) fn open_cells_line(counts: &BatchCounts) -> Option<String> {
 /// Returns the states that cells are in, such as `3 completed, 1 running`.
 pub(crate) fn counts_line(counts: &BatchCounts) -> String {
     let states: Vec<String> = CellState::ALL
-        .map(|state| (counts.number(state), state.words()))
+        .map(|state| (counts.count(state), state.label()))
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, state)| format!("{count} {state}"))

@@ -169,7 +169,7 @@ fn a_cell_without_money_has_a_state_of_its_own() {
     assert_eq!(json!(counts), expected);
     for state in CellState::ALL {
         let is_counted = states.contains(&state) || state == CellState::Waiting;
-        assert_eq!(counts.number(state), usize::from(is_counted), "{state:?}");
+        assert_eq!(counts.count(state), usize::from(is_counted), "{state:?}");
     }
 }
 

@@ -166,7 +166,7 @@ fn failure_row(failure: &CellFailure) -> StyledLine {
             format!(" {}", pad(failure.id.as_str(), CELL_WIDTH)),
         ),
         (TextStyle::Faint, pad(at, TIME_WIDTH)),
-        (style, pad(failure.state.words(), STATE_WIDTH)),
+        (style, pad(failure.state.label(), STATE_WIDTH)),
         (TextStyle::Plain, clean_line(&failure.reason)),
     ]
 }
@@ -241,7 +241,7 @@ fn progress_bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> S
 fn state_counts_row(counts: &BatchCounts) -> StyledLine {
     let mut row = vec![(TextStyle::Plain, " ".to_owned())];
     for state in CellState::ALL {
-        let number = counts.number(state);
+        let number = counts.count(state);
         if number > 0 {
             let style = match state {
                 CellState::Completed => TextStyle::Good,
@@ -253,7 +253,7 @@ fn state_counts_row(counts: &BatchCounts) -> StyledLine {
                 CellState::Running => TextStyle::Strong,
                 CellState::Parked | CellState::Waiting => TextStyle::Plain,
             };
-            row.push((style, format!("{number} {}", state.words())));
+            row.push((style, format!("{number} {}", state.label())));
             row.push((TextStyle::Plain, "  ".to_owned()));
         }
     }
