@@ -26,8 +26,8 @@ const TAG_CHARS_MAX: usize = 100;
 /// Number of hexadecimal digits of a commit name: SHA-1 or SHA-256.
 const COMMIT_DIGITS: [usize; 2] = [40, 64];
 
-/// The id of a cell, which is also a file name: letters, digits, `-`, `_` and `.`, but no `-` or `.`
-/// at the beginning.
+/// The id of a cell, which is also a file name: letters, digits, `-`, `_` and `.`, but no `-` or
+/// `.` at the beginning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CellId(String);
@@ -230,8 +230,8 @@ fn describe_json_error(error: &serde_json::Error) -> String {
 /// Parses a task file. Blank lines are skipped.
 ///
 /// # Errors
-/// If a line is not a task, an id occurs twice, or there are no tasks or too many. Its message names
-/// the file as `name`.
+/// If a line is not a task, an id occurs twice, or there are no tasks or too many. Its message
+/// names the file as `name`.
 pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
     let mut tasks = Vec::new();
     let mut ids = BTreeSet::new();

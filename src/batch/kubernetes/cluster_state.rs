@@ -21,11 +21,11 @@ pub struct ClusterState {
     pub wait: Option<String>,
     /// Why no worker can work; `None` if one runs, has run or may still begin.
     pub fault: Option<String>,
-    /// How pods ended that the cluster ended, by their names.
+    /// How the pods that failed ended, by their names.
     pub ends: BTreeMap<String, String>,
     /// Jobs without a running pod.
     pub idle_jobs: Vec<String>,
-    /// Jobs that have ended, and those of whose pods none can work.
+    /// Jobs that have ended, and Jobs none of whose pods can work.
     pub useless_jobs: Vec<String>,
     /// Jobs of which a pod does not exist yet.
     pub unfilled_jobs: BTreeSet<String>,
@@ -34,7 +34,7 @@ pub struct ClusterState {
 /// A worker that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedWorker {
-    /// The name of its pod; of one that does not exist yet, another name.
+    /// The name of its pod, or another name if the pod does not exist yet.
     pub name: String,
     /// Whether it does not run yet.
     pub is_waiting: bool,
@@ -42,15 +42,15 @@ pub struct ListedWorker {
     pub is_terminating: bool,
 }
 
-/// The list of objects.
+/// A list of objects, as `kubectl` prints it.
 #[derive(Debug, Deserialize)]
-struct ListedObjects {
+struct ObjectList {
     items: Vec<Value>,
 }
 
-/// What each object has.
+/// The fields that each object has.
 #[derive(Debug, Deserialize)]
-struct ObjectHead {
+struct CommonFields {
     kind: String,
     metadata: ObjectMetadata,
 }
@@ -70,7 +70,7 @@ struct OwnerFields {
     name: String,
 }
 
-/// A Job, as far as it matters here.
+/// The fields of a Job that are needed here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct JobObject {
@@ -99,37 +99,39 @@ struct JobConditionFields {
     status: String,
 }
 
-/// A pod with its name and its Job.
+/// What is needed of a pod.
 #[derive(Debug)]
 struct ListedPod {
     name: String,
+    /// The name of its Job; empty if it has none.
     job: String,
+    /// Whether it is being deleted.
     is_terminating: bool,
     has_ended: bool,
     condition: PodCondition,
 }
 
-/// A Job with its name.
+/// What is needed of a Job.
 #[derive(Debug)]
 struct ListedBatchJob {
     name: String,
-    /// Whether it creates no further pods, and none of it is missing.
+    /// Whether it has ended or is being deleted, so that it creates no further pods.
     is_over: bool,
-    /// Whether it replaces pods that fail.
-    replaces: bool,
+    /// Whether it creates new pods for those that fail.
+    replaces_failed_pods: bool,
     parallelism: usize,
 }
 
 impl ClusterState {
-    /// Parses the output of `kubectl get jobs.batch,pods -o json`; an error says what is wrong.
+    /// Parses the output of `kubectl get jobs.batch,pods -o json`. The error says what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let list: ListedObjects = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let list: ObjectList = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let (mut jobs, mut pods) = (Vec::new(), Vec::new());
         for item in list.items {
-            let head = ObjectHead::deserialize(&item).map_err(|error| error.to_string())?;
-            match head.kind.as_str() {
-                "Job" => jobs.push(listed_job(head.metadata, &item)?),
-                "Pod" => pods.push(listed_pod(head.metadata, &item)?),
+            let common = CommonFields::deserialize(&item).map_err(|error| error.to_string())?;
+            match common.kind.as_str() {
+                "Job" => jobs.push(listed_job(common.metadata, &item)?),
+                "Pod" => pods.push(listed_pod(common.metadata, &item)?),
                 _ => {}
             }
         }
@@ -144,16 +146,16 @@ impl ClusterState {
         for job in jobs {
             state.add_job(job, pods);
         }
-        // Pods of Jobs that were deleted are on their way out.
-        let is_listed = |pod: &&ListedPod| jobs.iter().any(|job| job.name == pod.job);
-        let known_pods: Vec<&ListedPod> = pods.iter().filter(is_listed).collect();
-        // What cannot work matters more than what has no place yet.
-        if let Some(why) = known_pods.iter().find_map(|pod| pod.condition.fault()) {
+        // The pods of a Job that was deleted will be deleted too, and do not count.
+        let has_listed_job = |pod: &&ListedPod| jobs.iter().any(|job| job.name == pod.job);
+        let known_pods: Vec<&ListedPod> = pods.iter().filter(has_listed_job).collect();
+        // A pod that cannot work replaces the reason why another one waits.
+        if let Some(fault) = known_pods.iter().find_map(|pod| pod.condition.fault()) {
             let has_pod = |job: &ListedBatchJob| known_pods.iter().any(|pod| pod.job == job.name);
             let is_hopeless = known_pods.iter().all(|pod| pod.condition.fault().is_some())
                 && jobs.iter().all(|job| job.is_over || has_pod(job));
-            state.fault = is_hopeless.then(|| why.to_owned());
-            state.wait = Some(why.to_owned());
+            state.fault = is_hopeless.then(|| fault.to_owned());
+            state.wait = Some(fault.to_owned());
         }
         state
     }
@@ -161,12 +163,12 @@ impl ClusterState {
     fn add_pod(&mut self, pod: &ListedPod) {
         match &pod.condition {
             PodCondition::Succeeded => return,
-            PodCondition::Failed(how) => {
-                self.ends.insert(pod.name.clone(), how.clone());
+            PodCondition::Failed(description) => {
+                self.ends.insert(pod.name.clone(), description.clone());
                 return;
             }
             PodCondition::Unusable(_) if pod.has_ended => return,
-            PodCondition::Waiting(Some(why)) => self.wait = Some(why.clone()),
+            PodCondition::Waiting(Some(reason)) => self.wait = Some(reason.clone()),
             PodCondition::Waiting(None) | PodCondition::Unusable(_) | PodCondition::Running => {}
         }
         self.workers.push(ListedWorker {
@@ -186,14 +188,14 @@ impl ClusterState {
         if job.is_over || (pods_of_job().next().is_some() && pods_of_job().all(is_unusable)) {
             self.useless_jobs.push(job.name.clone());
         }
-        if job.is_over || !job.replaces {
+        if job.is_over || !job.replaces_failed_pods {
             return;
         }
-        let live = pods_of_job().filter(|pod| !pod.has_ended && !pod.is_terminating);
-        for number in live.count()..job.parallelism {
+        let live_pods = pods_of_job().filter(|pod| !pod.has_ended && !pod.is_terminating);
+        for number in live_pods.count()..job.parallelism {
             self.unfilled_jobs.insert(job.name.clone());
             self.workers.push(ListedWorker {
-                // No pod has such a name.
+                // The name of a pod has no `/`.
                 name: format!("{}/{number}", job.name),
                 is_waiting: true,
                 is_terminating: false,
@@ -204,7 +206,7 @@ impl ClusterState {
 
 fn listed_job(metadata: ObjectMetadata, item: &Value) -> Result<ListedBatchJob, String> {
     let job = JobObject::deserialize(item).map_err(|error| error.to_string())?;
-    let is_end = |condition: &JobConditionFields| {
+    let is_final = |condition: &JobConditionFields| {
         matches!(
             condition.kind.as_str(),
             "Complete" | "Failed" | "FailureTarget"
@@ -212,9 +214,10 @@ fn listed_job(metadata: ObjectMetadata, item: &Value) -> Result<ListedBatchJob, 
     };
     Ok(ListedBatchJob {
         name: metadata.name,
-        is_over: metadata.deletion_timestamp.is_some() || job.status.conditions.iter().any(is_end),
+        is_over: metadata.deletion_timestamp.is_some()
+            || job.status.conditions.iter().any(is_final),
         // A Job without a number of completions creates no pod after one has succeeded.
-        replaces: job.status.succeeded == 0,
+        replaces_failed_pods: job.status.succeeded == 0,
         parallelism: job.spec.parallelism.min(PARALLELISM_MAX),
     })
 }
@@ -241,7 +244,7 @@ pub fn creation_fault(text: &str) -> Option<String> {
         reason: String,
         message: String,
     }
-    let list: ListedObjects = serde_json::from_str(text).ok()?;
+    let list: ObjectList = serde_json::from_str(text).ok()?;
     let events = list.items.iter().rev();
     let event = events
         .filter_map(|item| EventFields::deserialize(item).ok())

@@ -1,4 +1,4 @@
-//! The manifest of a Job: pods that claim cells until none is left. It has only fields that
+//! The manifest of a Job, whose pods claim cells until none is left. It has only fields that
 //! Kubernetes 1.20 knows, and names secrets without their values.
 
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use crate::batch::worker_script::WorkerScript;
 
 /// The label of the Jobs and pods of a batch.
 pub const BATCH_LABEL: &str = "massgen.dev/batch";
-/// Number of pods of a Job that may fail for each of its workers. Of a Job with more failed pods,
-/// Kubernetes ends all pods.
+/// How many pods of a Job may fail, for each of its workers. If more of them have failed,
+/// Kubernetes ends all pods of the Job.
 const FAILURES_PER_WORKER: usize = 6;
 /// Mode of the files of secrets: readable for their owner and their group.
 const SECRET_MODE: u32 = 0o440;
@@ -24,12 +24,13 @@ pub fn batch_selector(batch: &str) -> String {
     format!("{BATCH_LABEL}={}", batch_label(batch))
 }
 
-/// Returns the manifest of a Job with this many workers, none of them on the nodes in `without`.
+/// Returns the manifest of a Job with this many workers, none of them on the nodes in
+/// `excluded_nodes`.
 pub fn job_manifest(
     settings: &KubernetesSettings,
     script: &WorkerScript,
     workers: usize,
-    without: &[String],
+    excluded_nodes: &[String],
 ) -> Value {
     let mut labels = settings.labels.clone();
     labels.insert(BATCH_LABEL.to_owned(), batch_label(&script.batch));
@@ -47,14 +48,18 @@ pub fn job_manifest(
             "activeDeadlineSeconds": settings.active_deadline_seconds,
             "template": {
                 "metadata": {"labels": &labels, "annotations": annotations},
-                "spec": pod(settings, script, without),
+                "spec": pod_spec(settings, script, excluded_nodes),
             },
         },
     });
-    without_absent(job)
+    remove_absent(job)
 }
 
-fn pod(settings: &KubernetesSettings, script: &WorkerScript, without: &[String]) -> Value {
+fn pod_spec(
+    settings: &KubernetesSettings,
+    script: &WorkerScript,
+    excluded_nodes: &[String],
+) -> Value {
     let secrets = settings.image_pull_secrets.iter();
     let pull_secrets: Vec<Value> = secrets.map(|name| json!({"name": name})).collect();
     let volumes: Vec<Value> = mounts(settings).map(|mount| mount.volume).collect();
@@ -70,7 +75,7 @@ fn pod(settings: &KubernetesSettings, script: &WorkerScript, without: &[String])
         "nodeSelector": settings.node_selector,
         "tolerations": settings.tolerations,
         "imagePullSecrets": pull_secrets,
-        "affinity": avoidance(without),
+        "affinity": node_exclusion(excluded_nodes),
         "securityContext": {
             "runAsUser": settings.run_as_user,
             "runAsGroup": settings.run_as_group,
@@ -85,11 +90,15 @@ fn pod(settings: &KubernetesSettings, script: &WorkerScript, without: &[String])
 }
 
 fn container(settings: &KubernetesSettings, script: &WorkerScript) -> Value {
-    let mut command: Vec<String> = script.words().iter().map(|word| literal(word)).collect();
+    let mut command: Vec<String> = script
+        .words()
+        .iter()
+        .map(|word| escape_references(word))
+        .collect();
     for (flag, variable) in [("--job", POD_VARIABLE), ("--node", NODE_VARIABLE)] {
         command.extend([flag.to_owned(), format!("$({variable})")]);
     }
-    let mounted: Vec<Value> = mounts(settings).map(|mount| mount.volume_mount).collect();
+    let volume_mounts: Vec<Value> = mounts(settings).map(|mount| mount.volume_mount).collect();
     let is_restricted = settings.restricted;
     json!({
         "name": "massgen",
@@ -98,7 +107,7 @@ fn container(settings: &KubernetesSettings, script: &WorkerScript) -> Value {
         "command": command,
         "workingDir": script.dir,
         "env": variables(settings, script),
-        "volumeMounts": mounted,
+        "volumeMounts": volume_mounts,
         "resources": {"requests": settings.requests, "limits": settings.limits},
         // The end of what massgen printed becomes part of the state of a pod that failed.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -109,31 +118,34 @@ fn container(settings: &KubernetesSettings, script: &WorkerScript) -> Value {
     })
 }
 
-/// Returns the variables of the container. Those that others refer to come first.
+/// Returns the variables of the container. The variables that the command refers to come first.
 fn variables(settings: &KubernetesSettings, script: &WorkerScript) -> Vec<Value> {
-    let of_field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    let field_variable = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let mut variables = vec![
-        of_field(POD_VARIABLE, "metadata.name"),
-        of_field(NODE_VARIABLE, "spec.nodeName"),
+        field_variable(POD_VARIABLE, "metadata.name"),
+        field_variable(NODE_VARIABLE, "spec.nodeName"),
     ];
     let mut plain_variables: BTreeMap<&String, &String> = script.variables.iter().collect();
     plain_variables.extend(&settings.env);
     for name in settings.secret_variables() {
         plain_variables.remove(name);
     }
-    let plain = plain_variables.iter();
-    variables.extend(plain.map(|(name, value)| json!({"name": name, "value": literal(value)})));
+    let plain_variables = plain_variables.iter();
+    variables.extend(
+        plain_variables
+            .map(|(name, value)| json!({"name": name, "value": escape_references(value)})),
+    );
     for secret in &settings.secrets {
-        let of_secret = |key: &String| {
-            let from = json!({"secretKeyRef": {"name": secret.name, "key": key}});
-            json!({"name": key, "valueFrom": from})
+        let secret_variable = |key: &String| {
+            let source = json!({"secretKeyRef": {"name": secret.name, "key": key}});
+            json!({"name": key, "valueFrom": source})
         };
-        variables.extend(secret.env.iter().map(of_secret));
+        variables.extend(secret.env.iter().map(secret_variable));
     }
     variables
 }
 
-/// A volume of a pod, and where its container has it.
+/// A volume of a pod, and where it is mounted in the container.
 struct PodMount {
     volume: Value,
     volume_mount: Value,
@@ -175,37 +187,37 @@ fn mounts(settings: &KubernetesSettings) -> impl Iterator<Item = PodMount> {
     storage.chain(secrets)
 }
 
-/// Returns the affinity of pods that go to none of these nodes.
-fn avoidance(nodes: &[String]) -> Value {
+/// Returns an affinity that keeps pods off these nodes.
+fn node_exclusion(nodes: &[String]) -> Value {
     if nodes.is_empty() {
         return Value::Null;
     }
-    // An expression about the name of a node takes one value; all expressions of a term hold.
-    let other_than =
+    // An expression about the name of a node takes one value; all expressions of a term must hold.
+    let is_other_than =
         |node: &String| json!({"key": "metadata.name", "operator": "NotIn", "values": [node]});
-    let fields: Vec<Value> = nodes.iter().map(other_than).collect();
+    let fields: Vec<Value> = nodes.iter().map(is_other_than).collect();
     let terms = json!({"nodeSelectorTerms": [{"matchFields": fields}]});
     json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
 }
 
 /// Escapes what Kubernetes would expand in commands and values, as in `$(NAME)`.
-fn literal(text: &str) -> String {
+fn escape_references(text: &str) -> String {
     text.replace('$', "$$")
 }
 
 /// Removes fields without a value.
-fn without_absent(value: Value) -> Value {
+fn remove_absent(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let present_fields = fields
                 .into_iter()
-                .map(|(name, value)| (name, without_absent(value)));
+                .map(|(name, value)| (name, remove_absent(value)));
             let fields: Map<String, Value> = present_fields
                 .filter(|(_, value)| !is_absent(value))
                 .collect();
             Value::Object(fields)
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_absent).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(remove_absent).collect()),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => other,
     }
 }

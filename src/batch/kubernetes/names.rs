@@ -31,13 +31,13 @@ pub fn batch_label(batch: &str) -> String {
 
 /// Returns the beginning of the names of the Jobs of `batch`, which Kubernetes completes.
 pub fn job_name_prefix(batch: &str) -> String {
-    let stamp = batch.strip_prefix("batch_").unwrap_or(batch);
-    let label = as_dns_label(stamp);
+    let short_name = batch.strip_prefix("batch_").unwrap_or(batch);
+    let label = as_dns_label(short_name);
     let length_max = PREFIX_BYTES_MAX.saturating_sub(PREFIX.len());
-    let name = if label.len() < length_max && label == stamp.replace('_', "-") {
+    let name = if label.len() < length_max && label == short_name.replace('_', "-") {
         label
     } else {
-        with_digest(stamp, length_max.saturating_sub(1))
+        with_digest(short_name, length_max.saturating_sub(1))
     };
     format!("{PREFIX}{name}-")
 }
@@ -46,17 +46,17 @@ pub fn job_name_prefix(batch: &str) -> String {
 fn with_digest(name: &str, bytes_max: usize) -> String {
     let whole_digest = to_hex(&Sha256::digest(name.as_bytes()));
     let digest: String = whole_digest.chars().take(DIGEST_DIGITS).collect();
-    let plain_max = bytes_max.saturating_sub(DIGEST_DIGITS.saturating_add(1));
-    let plain: String = as_dns_label(name).chars().take(plain_max).collect();
-    let plain = plain.trim_matches('-');
-    if plain.is_empty() {
+    let prefix_max = bytes_max.saturating_sub(DIGEST_DIGITS.saturating_add(1));
+    let prefix: String = as_dns_label(name).chars().take(prefix_max).collect();
+    let prefix = prefix.trim_matches('-');
+    if prefix.is_empty() {
         digest
     } else {
-        format!("{plain}-{digest}")
+        format!("{prefix}-{digest}")
     }
 }
 
-/// Replaces what a DNS label cannot have.
+/// Replaces the characters that a DNS label cannot contain.
 fn as_dns_label(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();

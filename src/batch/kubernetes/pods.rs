@@ -1,5 +1,5 @@
-//! The state of one pod, as the API shows it: whether it waits, runs or has ended, and what is
-//! wrong.
+//! The state of one pod, as the API of Kubernetes shows it: whether it waits, runs or has ended,
+//! and what is wrong.
 
 use serde::Deserialize;
 
@@ -8,29 +8,29 @@ use crate::text::{escape_line, single_line};
 
 /// Maximum length of a message of the cluster that is shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
-/// Why the image of a container that waits cannot be used. The first attempt to pull it is not
-/// among them: Kubernetes tries again.
-const IMAGE_FAULTS: &[&str] = &[
+/// The reasons of a waiting container whose image cannot be used. A first attempt to pull it that
+/// failed is not among them: Kubernetes tries again.
+const IMAGE_ERROR_REASONS: &[&str] = &[
     "ImagePullBackOff",
     "InvalidImageName",
     "ErrImageNeverPull",
     "ImageInspectError",
     "RegistryUnavailable",
 ];
-/// Why a container that waits cannot be created: a secret is missing, or a path cannot be mounted.
-const CONTAINER_FAULTS: &[&str] = &[
+/// The reasons of a waiting container that cannot be created or started: for example, a secret is
+/// missing, or a path cannot be mounted.
+const CONTAINER_ERROR_REASONS: &[&str] = &[
     "CreateContainerConfigError",
     "CreateContainerError",
     "RunContainerError",
     "CrashLoopBackOff",
 ];
-/// Why a container ended that never began.
-const START_FAULTS: &[&str] = &["StartError", "ContainerCannotRun"];
-/// Exit statuses of massgen, or of what is started instead of it, that are the same on the next
-/// start.
-const LASTING_EXIT_CODES: &[i64] = &[2, 3, 126, 127, 128];
+/// The reasons of a container that ended without having started.
+const START_ERROR_REASONS: &[&str] = &["StartError", "ContainerCannotRun"];
+/// Exit statuses of massgen or of a shell that would be the same after another start.
+const PERMANENT_EXIT_CODES: &[i64] = &[2, 3, 126, 127, 128];
 
-/// A pod, as far as it matters here.
+/// The fields of a pod that are needed here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodObject {
@@ -78,13 +78,13 @@ struct ContainerStatusFields {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ContainerStateFields {
-    waiting: Option<ContainerEndFields>,
-    terminated: Option<ContainerEndFields>,
+    waiting: Option<ContainerStateDetails>,
+    terminated: Option<ContainerStateDetails>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ContainerEndFields {
+struct ContainerStateDetails {
     exit_code: Option<i64>,
     reason: String,
     message: String,
@@ -93,7 +93,7 @@ struct ContainerEndFields {
 /// What a pod does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodCondition {
-    /// It is not running yet; why, if that is worth knowing.
+    /// It is not running yet; the reason, if Kubernetes could not place it on a node.
     Waiting(Option<String>),
     /// It will not run: its image or its container is wrong.
     Unusable(String),
@@ -101,7 +101,8 @@ pub enum PodCondition {
     Running,
     /// Its worker has ended by itself.
     Succeeded,
-    /// The cluster ended it, or its worker crashed; another one takes its cells. How, for the user.
+    /// The cluster ended it, or its worker crashed; another worker takes over its cells. With a
+    /// description for the user.
     Failed(String),
 }
 
@@ -109,7 +110,7 @@ impl PodCondition {
     /// Returns why it will not run, if that is so.
     pub fn fault(&self) -> Option<&str> {
         match self {
-            PodCondition::Unusable(why) => Some(why),
+            PodCondition::Unusable(reason) => Some(reason),
             PodCondition::Waiting(_)
             | PodCondition::Running
             | PodCondition::Succeeded
@@ -124,8 +125,8 @@ impl PodObject {
         let status = &self.status;
         match status.phase.as_str() {
             "Succeeded" => PodCondition::Succeeded,
-            "Failed" => self.end(name),
-            "Pending" | "" => self.obstacle(name),
+            "Failed" => self.failed_condition(name),
+            "Pending" | "" => self.waiting_condition(name),
             // `Unknown`: its node does not answer, and may still work.
             _ => PodCondition::Running,
         }
@@ -136,42 +137,41 @@ impl PodObject {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Returns why it waits.
-    fn obstacle(&self, name: &str) -> PodCondition {
+    /// Returns the condition of a pod that is pending.
+    fn waiting_condition(&self, name: &str) -> PodCondition {
         let mut states = self.status.container_statuses.iter();
         if let Some(waiting_state) = states.find_map(|status| status.state.waiting.as_ref()) {
-            let why = cluster_message(&waiting_state.message);
+            let message = cluster_message(&waiting_state.message);
             let reason = waiting_state.reason.as_str();
-            if IMAGE_FAULTS.contains(&reason) {
+            if IMAGE_ERROR_REASONS.contains(&reason) {
                 let image = self.image();
                 return PodCondition::Unusable(format!(
-                    "the image `{image}` cannot be used: {reason}: {why}"
+                    "the image `{image}` cannot be used: {reason}: {message}"
                 ));
             }
-            if CONTAINER_FAULTS.contains(&reason) {
+            if CONTAINER_ERROR_REASONS.contains(&reason) {
                 return PodCondition::Unusable(format!(
-                    "the container of pod `{name}` cannot be created: {reason}: {why}"
+                    "the container of pod `{name}` cannot be created: {reason}: {message}"
                 ));
             }
         }
         let mut conditions = self.status.conditions.iter();
-        let unscheduled =
-            conditions.find(|found| found.kind == "PodScheduled" && found.status == "False");
-        PodCondition::Waiting(unscheduled.map(|found| cluster_message(&found.message)))
+        let not_scheduled = conditions
+            .find(|condition| condition.kind == "PodScheduled" && condition.status == "False");
+        PodCondition::Waiting(not_scheduled.map(|condition| cluster_message(&condition.message)))
     }
 
-    /// Returns how it ended.
-    fn end(&self, name: &str) -> PodCondition {
+    /// Returns the condition of a pod that has failed.
+    fn failed_condition(&self, name: &str) -> PodCondition {
         let status = &self.status;
         let mut containers = status.container_statuses.iter();
-        let termination_state =
-            containers.find_map(|container| container.state.terminated.as_ref());
+        let termination = containers.find_map(|container| container.state.terminated.as_ref());
         if !status.reason.is_empty() {
-            let why = cluster_message(&status.message);
+            let message = cluster_message(&status.message);
             let reason = escape_line(&status.reason);
-            return PodCondition::Failed(format!("pod `{name}`: {reason}: {why}"));
+            return PodCondition::Failed(format!("pod `{name}`: {reason}: {message}"));
         }
-        let Some(termination) = termination_state else {
+        let Some(termination) = termination else {
             return PodCondition::Failed(format!("pod `{name}` has failed"));
         };
         let code = termination.exit_code.unwrap_or(-1);
@@ -180,12 +180,13 @@ impl PodObject {
             return PodCondition::Failed(text);
         }
         let reason = escape_line(&termination.reason);
-        let why = match cluster_message(&termination.message) {
-            why if why.is_empty() => String::new(),
-            why => format!(": {why}"),
+        let message = match cluster_message(&termination.message) {
+            message if message.is_empty() => String::new(),
+            message => format!(": {message}"),
         };
-        let text = format!("pod `{name}` ended with exit status {code}, {reason}{why}");
-        if START_FAULTS.contains(&termination.reason.as_str()) || LASTING_EXIT_CODES.contains(&code)
+        let text = format!("pod `{name}` ended with exit status {code}, {reason}{message}");
+        if START_ERROR_REASONS.contains(&termination.reason.as_str())
+            || PERMANENT_EXIT_CODES.contains(&code)
         {
             PodCondition::Unusable(text)
         } else {

@@ -1,4 +1,5 @@
-//! Why `kubectl` fails: the words that it prints become a cause and a way out.
+//! Why a command of `kubectl` failed: recognizes the cause in its error output, and gives the user
+//! a hint.
 
 use crate::text::{escape_line, single_line};
 
@@ -26,8 +27,8 @@ pub enum KubectlRefusal {
     Unknown,
 }
 
-/// The words of each refusal; the first match counts.
-const WORDS: &[(&str, KubectlRefusal)] = &[
+/// The phrases by which each refusal is recognized; the first match counts.
+const REFUSAL_PHRASES: &[(&str, KubectlRefusal)] = &[
     ("context was not found", KubectlRefusal::UnknownContext),
     ("no context exists", KubectlRefusal::UnknownContext),
     ("exceeded quota", KubectlRefusal::QuotaExceeded),
@@ -56,16 +57,18 @@ const WORDS: &[(&str, KubectlRefusal)] = &[
 impl KubectlRefusal {
     /// Returns what the error output of `kubectl` means.
     pub fn from_output(errors: &str) -> Self {
-        let error_text = without_log(errors);
+        let error_text = remove_log_lines(errors);
         // `error: context "lab" does not exist`.
         if error_text.contains("context \"") && error_text.contains("does not exist") {
             return KubectlRefusal::UnknownContext;
         }
-        let first_match = WORDS.iter().find(|(words, _)| error_text.contains(words));
+        let first_match = REFUSAL_PHRASES
+            .iter()
+            .find(|(phrase, _)| error_text.contains(phrase));
         first_match.map_or(KubectlRefusal::Unknown, |(_, refusal)| *refusal)
     }
 
-    /// Returns what failed.
+    /// Returns the cause, as the beginning of a message.
     pub fn cause(self) -> &'static str {
         match self {
             KubectlRefusal::UnknownContext => "the kubeconfig has no such context",
@@ -106,12 +109,12 @@ impl KubectlRefusal {
 
 /// Returns the error output of `kubectl` as one line, without lines of its log.
 pub fn shown_error(errors: &str) -> String {
-    escape_line(&single_line(&without_log(errors), SHOWN_CHARS_MAX))
+    escape_line(&single_line(&remove_log_lines(errors), SHOWN_CHARS_MAX))
 }
 
-/// Removes lines of the log of `kubectl`, which repeat the error with more words, if there are
-/// others.
-fn without_log(errors: &str) -> String {
+/// Removes lines of the log of `kubectl`, which repeat the error with more words, unless there are
+/// no other lines.
+fn remove_log_lines(errors: &str) -> String {
     let mut error_lines: Vec<&str> = errors.lines().filter(|line| !is_log_line(line)).collect();
     // Some versions print an error twice.
     error_lines.dedup();
@@ -124,10 +127,10 @@ fn without_log(errors: &str) -> String {
 
 /// Returns whether a line looks like `E1126 10:16:47.157601    9801 memcache.go:265] …`.
 fn is_log_line(line: &str) -> bool {
-    let mut letters = line.chars();
-    letters.next().is_some_and(|c| "IWEF".contains(c))
-        && letters.by_ref().take(4).all(|c| c.is_ascii_digit())
-        && letters.next() == Some(' ')
+    let mut chars = line.chars();
+    chars.next().is_some_and(|c| "IWEF".contains(c))
+        && chars.by_ref().take(4).all(|c| c.is_ascii_digit())
+        && chars.next() == Some(' ')
 }
 
 #[cfg(test)]

@@ -24,12 +24,12 @@ pub const LABEL_DOMAIN: &str = "massgen.dev/";
 pub const POD_VARIABLE: &str = "POD_NAME";
 /// The variable of the container with the name of its node.
 pub const NODE_VARIABLE: &str = "NODE_NAME";
-/// How long Kubernetes keeps a Job that has ended, in seconds.
-const TTL_DEFAULT: u32 = 3600;
-/// How long a run has for being parked, in seconds.
-const GRACE_DEFAULT: u32 = 90;
+/// The default time that Kubernetes keeps a Job that has ended, in seconds.
+const TTL_SECONDS_DEFAULT: u32 = 3600;
+/// The default time that a run has for being parked, in seconds.
+const GRACE_SECONDS_DEFAULT: u32 = 90;
 
-/// What the user chose for the Jobs.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesSettings {
@@ -154,27 +154,28 @@ pub struct NodeToleration {
 impl KubernetesSettings {
     /// Parses the file `name`.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let settings_error = |why: String| {
-            let message = format!("`{name}` cannot be used: {why}");
+        let settings_error = |reason: String| {
+            let message = format!("`{name}` cannot be used: {reason}");
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Kubernetes\" in docs/batch.md for an example")
         };
         let settings: Self = read_typed(text).map_err(|error| settings_error(error.to_string()))?;
-        match settings.fault() {
+        match settings.error() {
             None => Ok(settings),
-            Some(why) => Err(settings_error(why)),
+            Some(reason) => Err(settings_error(reason)),
         }
     }
 
     /// Returns how long runs have for being parked when a pod is deleted, in seconds.
     pub fn grace_seconds(&self) -> u32 {
         self.termination_grace_period_seconds
-            .unwrap_or(GRACE_DEFAULT)
+            .unwrap_or(GRACE_SECONDS_DEFAULT)
     }
 
     /// Returns how long a Job is kept after its end, in seconds.
     pub fn ttl_seconds(&self) -> u32 {
-        self.ttl_seconds_after_finished.unwrap_or(TTL_DEFAULT)
+        self.ttl_seconds_after_finished
+            .unwrap_or(TTL_SECONDS_DEFAULT)
     }
 
     /// Returns the names of the variables that have their values from secrets.
@@ -182,27 +183,27 @@ impl KubernetesSettings {
         self.secrets.iter().flat_map(|secret| &secret.env)
     }
 
-    /// Returns whether pods have `path`.
+    /// Returns whether `path` is on a volume of the pods.
     pub fn has_path(&self, path: &AbsPath) -> bool {
         self.volume_of(path).is_some()
     }
 
-    /// Returns whether pods have `path` and can write to it.
+    /// Returns whether `path` is on a volume that pods can write to.
     pub fn can_write_to(&self, path: &AbsPath) -> bool {
         self.volume_of(path).is_some_and(|volume| !volume.read_only)
     }
 
-    /// Returns the volume that holds `path`: of several, the one that is mounted deepest.
+    /// Returns the volume that contains `path`; of several, the one with the longest mount path.
     fn volume_of(&self, path: &AbsPath) -> Option<&PodVolume> {
-        let containing = self
+        let volumes = self
             .volumes
             .iter()
             .filter(|volume| path.is_within(&volume.mount_path));
-        containing.max_by_key(|volume| volume.mount_path.as_path().components().count())
+        volumes.max_by_key(|volume| volume.mount_path.as_path().components().count())
     }
 
     /// Returns what is wrong, if anything is. Kubernetes itself checks the rest.
-    fn fault(&self) -> Option<String> {
+    fn error(&self) -> Option<String> {
         let counts = [
             ("image_pull_secrets", self.image_pull_secrets.len()),
             ("volumes", self.volumes.len()),
@@ -215,13 +216,13 @@ impl KubernetesSettings {
             ("labels", self.labels.len()),
             ("annotations", self.annotations.len()),
         ];
-        let excess = counts.iter().find(|(_, count)| *count > ENTRIES_MAX);
-        excess
+        let oversized_key = counts.iter().find(|(_, count)| *count > ENTRIES_MAX);
+        oversized_key
             .map(|(key, _)| format!("`{key}` has more than {ENTRIES_MAX} entries"))
-            .or_else(|| self.text_fault())
-            .or_else(|| self.name_fault())
-            .or_else(|| self.volume_fault())
-            .or_else(|| self.variable_fault())
+            .or_else(|| self.text_error())
+            .or_else(|| self.name_error())
+            .or_else(|| self.volume_error())
+            .or_else(|| self.variable_error())
             .or_else(|| {
                 let labels = self.labels.keys().chain(self.annotations.keys());
                 let reserved_label = labels
@@ -231,26 +232,27 @@ impl KubernetesSettings {
             })
     }
 
-    /// Finds a text that cannot be meant.
-    fn text_fault(&self) -> Option<String> {
-        let entry = |key: &'static str, text: &Option<String>| text.clone().map(|text| (key, text));
+    /// Returns what is wrong with a text, if anything is.
+    fn text_error(&self) -> Option<String> {
+        let with_key =
+            |key: &'static str, text: &Option<String>| text.clone().map(|text| (key, text));
         let texts = [
             Some(("image", self.image.clone())),
-            entry("context", &self.context),
-            entry("namespace", &self.namespace),
-            entry("runtime_class_name", &self.runtime_class_name),
-            entry("service_account_name", &self.service_account_name),
-            entry("priority_class_name", &self.priority_class_name),
+            with_key("context", &self.context),
+            with_key("namespace", &self.namespace),
+            with_key("runtime_class_name", &self.runtime_class_name),
+            with_key("service_account_name", &self.service_account_name),
+            with_key("priority_class_name", &self.priority_class_name),
         ];
         texts.into_iter().flatten().find_map(|(key, text)| {
             let has_space = text.contains(|c: char| c.is_whitespace() || c.is_control());
-            let is_text = !text.is_empty() && !has_space && text.len() <= TEXT_BYTES_MAX;
-            (!is_text).then(|| format!("`{key}` is empty, too long or has a space"))
+            let is_valid = !text.is_empty() && !has_space && text.len() <= TEXT_BYTES_MAX;
+            (!is_valid).then(|| format!("`{key}` is empty, too long or has a space"))
         })
     }
 
-    /// Finds a name of an object that Kubernetes does not allow.
-    fn name_fault(&self) -> Option<String> {
+    /// Returns what is wrong with the name of an object, if anything is.
+    fn name_error(&self) -> Option<String> {
         let claims = self
             .volumes
             .iter()
@@ -266,20 +268,21 @@ impl KubernetesSettings {
         ))
     }
 
-    fn volume_fault(&self) -> Option<String> {
+    /// Returns what is wrong with the volumes or the mounted secrets, if anything is.
+    fn volume_error(&self) -> Option<String> {
         let mut mount_paths = BTreeSet::new();
         for volume in &self.volumes {
-            let at = volume.mount_path.to_string();
+            let mount_path = volume.mount_path.to_string();
             match (&volume.persistent_volume_claim, &volume.host_path) {
                 (Some(_), None) | (None, Some(_)) => {}
                 (None, None) | (Some(_), Some(_)) => {
                     return Some(format!(
-                        "the volume at `{at}` needs `persistent_volume_claim` or `host_path`"
+                        "the volume at `{mount_path}` needs `persistent_volume_claim` or `host_path`"
                     ));
                 }
             }
-            if !mount_paths.insert(at.clone()) {
-                return Some(format!("two volumes are mounted at `{at}`"));
+            if !mount_paths.insert(mount_path.clone()) {
+                return Some(format!("two volumes are mounted at `{mount_path}`"));
             }
         }
         for secret in &self.secrets {
@@ -289,15 +292,18 @@ impl KubernetesSettings {
                     secret.name
                 ));
             }
-            let at = secret.mount_path.as_ref().map(AbsPath::to_string);
-            if let Some(at) = at.filter(|at| !mount_paths.insert(at.clone())) {
-                return Some(format!("two volumes are mounted at `{at}`"));
+            let mount_path = secret.mount_path.as_ref().map(AbsPath::to_string);
+            if let Some(mount_path) =
+                mount_path.filter(|mount_path| !mount_paths.insert(mount_path.clone()))
+            {
+                return Some(format!("two volumes are mounted at `{mount_path}`"));
             }
         }
         None
     }
 
-    fn variable_fault(&self) -> Option<String> {
+    /// Returns what is wrong with the variables, if anything is.
+    fn variable_error(&self) -> Option<String> {
         let mut names = BTreeSet::from([POD_VARIABLE, NODE_VARIABLE]);
         for name in self.secret_variables().chain(self.env.keys()) {
             let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
