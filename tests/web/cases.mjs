@@ -170,7 +170,7 @@ export const cases = {
     assert.equal(await page.getByText('implementer, iteration 1').count(), 0);
   },
 
-  /** One of three hunks is taken by keys, and the file on disk has that change and no other. */
+  /** One of three hunks is selected by keys, and the file on disk has that change and no other. */
   async hunks(self, directory) {
     const { page } = self;
     const story = join(directory, 'src/story.txt');
@@ -178,7 +178,7 @@ export const cases = {
     await runOf(self, 'review');
     await page.getByRole('link', { name: 'Review the delivery' }).click();
     await page.locator('.hunk').nth(2).waitFor();
-    await page.getByRole('button', { name: 'Leave all' }).click();
+    await page.getByRole('button', { name: 'Skip all' }).click();
     await page.getByRole('button', { name: 'Apply nothing' }).waitFor();
     const first = page.locator('.file', { hasText: 'story.txt' });
     await first.locator('.fold').focus();

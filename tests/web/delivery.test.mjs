@@ -69,7 +69,7 @@ test('each part is undone in turn, the newest first, and no click undoes two', a
   assert.equal(await undoButton(), null);
 });
 
-test('a delivery that waits is answered even if nothing of it can be taken any more', async () => {
+test('a delivery that waits is answered even if nothing of it can be applied any more', async () => {
   const conflict = 'you changed it since the run began';
   globalThis.fetch = async () => Response.json({ state: 'pending', files: [{ path: 'a.txt', change: 'changed', conflict, hunks: [] }] });
   const waiting = { ...stream, id: 'log_y', isLive: true, questions: [{ kind: 'delivery' }] };
@@ -81,7 +81,7 @@ test('a delivery that waits is answered even if nothing of it can be taken any m
   assert.match(drawn, /conflict: you changed it since the run began/);
 });
 
-test('a file that was undone can be taken by hunk, and one that was changed cannot', async () => {
+test('a file that was undone can be applied by hunk, and one that was changed cannot', async () => {
   const hunk = (index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] });
   const files = [['a.txt', { undone: true }], ['b.txt', { conflict: 'you changed it' }]]
     .map(([path, why]) => ({ path, change: 'changed', hunks: [hunk(0), hunk(1)], ...why }));
@@ -150,11 +150,11 @@ test('what was undone since is not shown as delivered, and the checks were of ot
     return { title: /tabindex="-1">([^<]*)/.exec(drawn)[1], outcomes, isQualified: /as the run delivered them/.test(drawn), drawn };
   };
   const whole = await shown('log_u1', { 'a.txt': 'applied', 'b.txt': 'applied' });
-  assert.deepEqual([whole.title, whole.outcomes, whole.isQualified], ['What was delivered', ['changed', 'created', 'declined'], false]);
+  assert.deepEqual([whole.title, whole.outcomes, whole.isQualified], ['What was delivered', ['changed', 'created', 'not applied'], false]);
   const part = await shown('log_u2', { 'a.txt': 'reverted', 'b.txt': 'applied' });
-  assert.deepEqual([part.title, part.outcomes, part.isQualified], ['Partly undone', ['undone', 'created', 'declined'], true]);
+  assert.deepEqual([part.title, part.outcomes, part.isQualified], ['Partly undone', ['undone', 'created', 'not applied'], true]);
   const none = await shown('log_u3', { 'a.txt': 'reverted', 'b.txt': 'reverted' });
-  assert.deepEqual([none.title, none.outcomes, none.isQualified], ['Undone', ['undone', 'undone', 'declined'], true]);
+  assert.deepEqual([none.title, none.outcomes, none.isQualified], ['Undone', ['undone', 'undone', 'not applied'], true]);
   const edited = await shown('log_u4', { 'a.txt': 'applied', 'b.txt': 'changed since' });
   assert.match(edited.drawn, /it was changed since/);
   assert.deepEqual([edited.title, edited.isQualified], ['What was delivered', true]);

@@ -143,7 +143,7 @@ impl DeliveryReview {
         self.hunk_index = self.hunk_index.min(hunks.saturating_sub(1));
     }
 
-    /// Selects all of the current file, or nothing of it if all of it is selected.
+    /// Selects all of the current file, or skips it if all of it is selected.
     pub(super) fn toggle_file(&mut self) {
         if let Some(file) = self.files.get_mut(self.file_index) {
             let is_whole = file.hunk_selection.iter().all(|selected| *selected);
@@ -151,7 +151,7 @@ impl DeliveryReview {
         }
     }
 
-    /// Selects the current hunk, or takes it out of the selection.
+    /// Selects the current hunk, or skips it if it is selected.
     pub(super) fn toggle_hunk(&mut self) {
         let file = self.files.get_mut(self.file_index);
         if let Some(is_selected) =

@@ -47,9 +47,9 @@ pub(super) const AGENT_KEYS: [KeyHelp; 4] = [
 /// The keys of the review of a delivery.
 pub(super) const REVIEW_KEYS: [KeyHelp; 6] = [
     ("Tab, Shift-Tab", "next and previous file"),
-    ("Space", "select the file or take it out"),
+    ("Space", "select or skip the file"),
     ("[ and ]", "previous and next hunk"),
-    ("h", "select the hunk or take it out"),
+    ("h", "select or skip the hunk"),
     ("y", "apply what is selected"),
     ("x", "apply nothing"),
 ];

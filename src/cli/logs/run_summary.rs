@@ -54,7 +54,7 @@ impl RecordedRunSummary {
             Some("delivered") if files.is_reverted() => Some("undone"),
             Some("delivered") if files.is_partly_reverted() => Some("partly undone"),
             Some("delivered") if unapplied_count > 0 && unapplied_count == self.file_count => {
-                Some("nothing taken")
+                Some("nothing applied")
             }
             Some("delivered") if unapplied_count > 0 || files.is_partial() => {
                 Some("partly applied")
@@ -143,7 +143,7 @@ mod tests {
             let winner = (reason != "interrupted").then_some("a");
             assert_eq!(summary.winner.as_deref(), winner, "{reason}");
         }
-        check("delivered", &["declined", "declined"], "nothing taken");
+        check("delivered", &["declined", "declined"], "nothing applied");
         check("delivered", &["declined", "changed"], "partly applied");
         check("delivered", &[], "delivered");
         check("interrupted", &[], "interrupted");

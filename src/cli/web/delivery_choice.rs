@@ -118,7 +118,7 @@ fn hunk_choices(
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
     let hunks = hunks_of(file_diff);
     if hunks.len() > 1 && !(is_text(&file_diff.before) && is_text(&file_diff.after)) {
-        let message = format!("`{}` can only be taken as a whole", file.path);
+        let message = format!("`{}` can only be applied as a whole", file.path);
         return Err(ApiError::conflict(message));
     }
     let mut is_taken = vec![false; hunks.len()];

@@ -31,7 +31,7 @@ export function compareView(stream, route) {
       <label>of <select class="input" @change=${choose('answer')}>${labels.map((label) => option(label, answer))}</select></label>
       <label>against <select class="input" @change=${choose('against')}><option value="" ?selected=${!against}>the project</option>
         ${labels.filter((label) => label !== answer).map((label) => option(label, against))}</select></label>${diffToggles()}
-      ${stream.isLive || against ? nothing : html`<a class="button small" href=${runHref(stream.id, ['delivery'], { answer })}>Take from it …</a>`}</div>
+      ${stream.isLive || against ? nothing : html`<a class="button small" href=${runHref(stream.id, ['delivery'], { answer })}>Apply from it …</a>`}</div>
     ${fileless.length && loaded.state === 'failed' ? empty(`${fileless.join(' and ')} ${fileless.length > 1 ? 'have' : 'has'} no files, only text.`, html`<a href=${runHref(stream.id, ['answers'], { left: answer })}>Read the answer</a>`)
       : whenDiff(loaded, (value) => reviewBody(shown, filesOf(value), null), () => forget(key))}</div>`;
 }

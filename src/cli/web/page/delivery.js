@@ -8,19 +8,19 @@ import { counted } from './format.js';
 import { AnswerHold, heldButton } from './held_button.js';
 import { markdown } from './markdown.js';
 import { forget, load, redraw, refresh } from './redraw.js';
-import { Review, diffToggles, filesOf, isTakeable, reviewBody, whenDiff } from './review.js';
+import { Review, diffToggles, filesOf, isApplicable, reviewBody, whenDiff } from './review.js';
 import { isPipeline, runHref } from './router.js';
 
 /** What the person has chosen of one delivery. */
 class DeliveryChoice {
-  /** @param {string} run @param {string} answer the answer whose files are taken, if not the result */
+  /** @param {string} run @param {string} answer the answer whose files are offered, if not the result */
   constructor(run, answer) {
     this.answer = answer;
     this.review = new Review(run, `delivery ${run} ${answer}`);
     /** The key of the reply that is shown. */
     this.key = '';
-    /** The files that are left, and the hunks that are left of others. @type {Map<string, Set<number> | 'all'>} */
-    this.left = new Map();
+    /** The files that are skipped, and the hunks that are skipped of others. @type {Map<string, Set<number> | 'all'>} */
+    this.skipped = new Map();
     /** The reply that the choice is about. @type {DiffReply | null} */
     this.reply = null;
     this.isOpen = true;
@@ -58,59 +58,59 @@ class DeliveryChoice {
     await refresh(this.key, async () => reply);
   }
 
-  /** Begins to choose: all that waits is taken, and nothing of what was declined before.
+  /** Begins to choose: all that waits is selected, and nothing of what was skipped before.
    * @param {DiffReply} reply */
   begin(reply) {
     if (this.reply === reply) return;
     this.reply = reply;
-    this.left = new Map(reply.state === 'kept' ? reply.files.map((file) => [file.path, 'all']) : []);
+    this.skipped = new Map(reply.state === 'kept' ? reply.files.map((file) => [file.path, 'all']) : []);
   }
 
   /** @param {DiffFile} file */
   fileState(file) {
-    const left = this.left.get(file.path);
-    if (!isTakeable(file) || left === 'all') return 'none';
-    return left?.size ? 'some' : 'all';
+    const skipped = this.skipped.get(file.path);
+    if (!isApplicable(file) || skipped === 'all') return 'none';
+    return skipped?.size ? 'some' : 'all';
   }
 
-  /** @param {DiffFile} file @param {boolean} isTaken */
-  setFile(file, isTaken) {
-    if (!this.isOpen || !isTakeable(file)) return redraw();
-    if (isTaken) this.left.delete(file.path);
-    else this.left.set(file.path, 'all');
+  /** @param {DiffFile} file @param {boolean} isSelected */
+  setFile(file, isSelected) {
+    if (!this.isOpen || !isApplicable(file)) return redraw();
+    if (isSelected) this.skipped.delete(file.path);
+    else this.skipped.set(file.path, 'all');
     return redraw();
   }
 
   /** @param {DiffFile} file @param {Hunk} hunk */
   hasHunk(file, hunk) {
-    const left = this.left.get(file.path);
-    return isTakeable(file) && left !== 'all' && !left?.has(hunk.index);
+    const skipped = this.skipped.get(file.path);
+    return isApplicable(file) && skipped !== 'all' && !skipped?.has(hunk.index);
   }
 
-  /** @param {DiffFile} file @param {Hunk} hunk @param {boolean} isTaken */
-  setHunk(file, hunk, isTaken) {
-    if (!this.isOpen || !isTakeable(file)) return redraw();
-    const known = this.left.get(file.path);
-    const left = new Set(known === 'all' ? file.hunks.map(({ index }) => index) : known);
-    if (isTaken) left.delete(hunk.index);
-    else left.add(hunk.index);
-    if (!left.size) this.left.delete(file.path);
-    else this.left.set(file.path, left.size === file.hunks.length ? 'all' : left);
+  /** @param {DiffFile} file @param {Hunk} hunk @param {boolean} isSelected */
+  setHunk(file, hunk, isSelected) {
+    if (!this.isOpen || !isApplicable(file)) return redraw();
+    const known = this.skipped.get(file.path);
+    const skipped = new Set(known === 'all' ? file.hunks.map(({ index }) => index) : known);
+    if (isSelected) skipped.delete(hunk.index);
+    else skipped.add(hunk.index);
+    if (!skipped.size) this.skipped.delete(file.path);
+    else this.skipped.set(file.path, skipped.size === file.hunks.length ? 'all' : skipped);
     return redraw();
   }
 
-  /** The files as the server wants them: without hunks, a file is taken as a whole. @param {DiffFile[]} files */
+  /** The files as the server wants them: without hunks, a file is applied as a whole. @param {DiffFile[]} files */
   body(files) {
     const hunks = (/** @type {DiffFile} */ file) => (file.hunks.length
       ? { hunks: file.hunks.filter((hunk) => this.hasHunk(file, hunk)).map(({ index, digest }) => ({ index, digest })) } : {});
-    const chosen = files.filter(isTakeable).map((file) => ({ path: file.path, take: this.fileState(file) !== 'none', ...hunks(file) }));
+    const chosen = files.filter(isApplicable).map((file) => ({ path: file.path, take: this.fileState(file) !== 'none', ...hunks(file) }));
     return { files: chosen, ...(this.answer && { answer: this.answer }) };
   }
 
   /** @param {DiffFile[]} files */
   counts(files) {
-    const taken = files.filter((file) => this.fileState(file) !== 'none');
-    return { files: taken.length, hunks: taken.reduce((sum, file) => sum + file.hunks.filter((hunk) => this.hasHunk(file, hunk)).length, 0) };
+    const selected = files.filter((file) => this.fileState(file) !== 'none');
+    return { files: selected.length, hunks: selected.reduce((sum, file) => sum + file.hunks.filter((hunk) => this.hasHunk(file, hunk)).length, 0) };
   }
 
   /** @param {string} action @param {any} body */
@@ -142,7 +142,7 @@ let choice = null;
 window.addEventListener('focus', () => choice?.askAgain());
 
 const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['done', 'created'], changed: ['done', 'changed'], deleted: ['done', 'deleted'],
-  mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
+  mode: ['done', 'mode changed'], declined: ['idle', 'not applied'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
   taken_back: ['wait', 'reverted'], undone: ['idle', 'undone'], left: ['idle', 'left as it is'] });
 
 /** The outcome in a word, and its tone. @param {DeliveryRow} row @param {boolean} wasUndone whether the rows are of an undo */
@@ -177,13 +177,13 @@ const commitButtons = (chosen) => [['merge', 'Merge all', 'with the history of t
 /** @param {DeliveryChoice} chosen @param {DiffFile[]} files */
 function applyBar(chosen, files) {
   const { files: fileCount, hunks } = chosen.counts(files);
-  const all = (/** @type {boolean} */ isTaken) => () => files.forEach((file) => chosen.setFile(file, isTaken));
+  const all = (/** @type {boolean} */ isSelected) => () => files.forEach((file) => chosen.setFile(file, isSelected));
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
-      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Nothing is chosen'}</button>
-    <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button>
+      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Nothing is selected'}</button>
+    <button class="button" @click=${all(true)}>Select all</button><button class="button" @click=${all(false)}>Skip all</button>
     ${chosen.reply?.may_commit ? commitButtons(chosen) : nothing}<span class="grow"></span>
-    <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;
+    <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> select · <kbd>x</kbd> skip</span></div>`;
 }
 
 /** The button of the next undo. */
@@ -206,7 +206,7 @@ function undoButton(chosen, parts) {
 /** The outcomes of files that were delivered. */
 const DELIVERED = ['created', 'changed', 'deleted', 'mode'];
 
-/** What became of a file since it was delivered, or left. Returns the row itself if that is still true.
+/** What became of a file since it was delivered, or skipped. Returns the row itself if that is still true.
  * @param {DeliveryRow} row @param {DiffFile | undefined} file the file as it was applied, if it was
  * @returns {DeliveryRow} */
 function rowNow(row, file) {
@@ -238,7 +238,7 @@ function outcomeTitle(chosen, rows) {
  * @param {DeliveryChoice} chosen @param {DeliveryRow[]} shown @param {DiffFile[]} offered */
 function filesAgain(chosen, shown, offered) {
   const undone = chosen.wasUndone && chosen.mayApplyAgain ? shown.filter(({ outcome: word }) => word !== 'left')
-    : chosen.rows ? [] : offered.filter((file) => file.undone && isTakeable(file));
+    : chosen.rows ? [] : offered.filter((file) => file.undone && isApplicable(file));
   return undone.map(({ path }) => ({ path, take: true }));
 }
 
@@ -287,8 +287,8 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
   if (reply) chosen.begin(reply);
   const files = reply ? filesOf(reply) : [];
   const applied = reply?.applied ?? [];
-  // A delivery that waits needs an answer, even if nothing of it can be taken any more.
-  const isReviewable = !isReadOnly && (isPending || (!stream.isLive && files.some(isTakeable)));
+  // A delivery that waits needs an answer, even if nothing of it can be applied any more.
+  const isReviewable = !isReadOnly && (isPending || (!stream.isLive && files.some(isApplicable)));
   chosen.isOpen = isReviewable && !chosen.isSending;
   const parts = reply?.parts ?? [];
   // What was just applied is the newest part, also before the server has said so.

@@ -10,8 +10,8 @@ import { onKey } from './keys.js';
 import { onceDrawn, redraw } from './redraw.js';
 
 /** What can be chosen in a delivery.
- * @typedef {{fileState: (file: DiffFile) => 'all' | 'some' | 'none', setFile: (file: DiffFile, isTaken: boolean) => void,
- *   hasHunk: (file: DiffFile, hunk: Hunk) => boolean, setHunk: (file: DiffFile, hunk: Hunk, isTaken: boolean) => void,
+ * @typedef {{fileState: (file: DiffFile) => 'all' | 'some' | 'none', setFile: (file: DiffFile, isSelected: boolean) => void,
+ *   hasHunk: (file: DiffFile, hunk: Hunk) => boolean, setHunk: (file: DiffFile, hunk: Hunk, isSelected: boolean) => void,
  *   isOpen: boolean}} Choices */
 
 /** Number of lines of a file from which on it is folded. */
@@ -25,7 +25,7 @@ const narrowScreen = window.matchMedia('(max-width: 900px)');
 const diffStyle = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
 
 /** @param {DiffFile} file */
-export const isTakeable = (file) => !file.refused && !file.conflict;
+export const isApplicable = (file) => !file.refused && !file.conflict;
 
 /** All files of a diff; those that are refused come last. @param {DiffReply} reply @returns {DiffFile[]} */
 export const filesOf = ({ files, refused = [] }) => [...files, ...refused.map((one) => ({ ...one, hunks: [] }))];
@@ -180,14 +180,14 @@ function nameKeys(review, choices) {
   onKey('t', 'split or unified', toggleSplit, 'Diff');
   onKey('w', 'hide or show white space', toggleSpace, 'Diff');
   if (!choices?.isOpen) return;
-  const choose = (/** @type {boolean} */ isTaken) => () => {
+  const choose = (/** @type {boolean} */ isSelected) => () => {
     const { file, hunk } = review.current();
-    if (!file || !isTakeable(file)) return;
-    if (hunk) choices.setHunk(file, hunk, isTaken);
-    else choices.setFile(file, isTaken);
+    if (!file || !isApplicable(file)) return;
+    if (hunk) choices.setHunk(file, hunk, isSelected);
+    else choices.setFile(file, isSelected);
   };
-  onKey('y', 'take the hunk', choose(true), 'Diff');
-  onKey('x', 'leave the hunk', choose(false), 'Diff');
+  onKey('y', 'select the hunk', choose(true), 'Diff');
+  onKey('x', 'skip the hunk', choose(false), 'Diff');
 }
 
 function toggleSplit() {
@@ -201,7 +201,7 @@ function toggleSpace() {
   redraw();
 }
 
-/** Why nothing of a file can be taken. @param {DiffFile} file */
+/** Why nothing of a file can be applied. @param {DiffFile} file */
 const refusal = (file) => (file.refused ? `${file.protected ? 'protected' : 'refused'}: ${file.refused}`
   : file.conflict ? `conflict: ${file.conflict}` : '');
 
@@ -219,7 +219,7 @@ function fileNote(file) {
   if (file.mode) notes.push(`mode ${file.mode.before} → ${file.mode.after}`);
   const types = [file.before?.type, file.after?.type];
   if (types.some((type) => type && !['text', 'nothing'].includes(type))) notes.push(`${sideText(file, 'before')} → ${sideText(file, 'after')}`);
-  if (file.too_long) notes.push('too long to show: only the whole file can be taken');
+  if (file.too_long) notes.push('too long to show: only the whole file can be applied');
   return notes.join('; ');
 }
 
@@ -243,18 +243,18 @@ function hunkSection(review, file, hunk, index, choices) {
     review.moveTo(file.path, index, at, false);
     if (event.target.closest('.ln')) review.comment();
   };
-  const isTaken = choices?.hasHunk(file, hunk) ?? false;
+  const isSelected = choices?.hasHunk(file, hunk) ?? false;
   const label = `Hunk ${index + 1} of ${file.hunks.length} of ${file.path}`;
-  return html`<section class="hunk ${isCurrent ? 'current' : ''} ${choices && !isTaken ? 'left' : ''}" tabindex="-1" aria-label=${label}>
+  return html`<section class="hunk ${isCurrent ? 'current' : ''} ${choices && !isSelected ? 'skipped' : ''}" tabindex="-1" aria-label=${label}>
     <header class="hunk-head"><code>${hunkHeader(hunk)}</code><span class="grow"></span>
       <button class="button small quiet" @click=${() => {
         const at = isCurrent ? review.cursor.at : Math.max(0, hunk.lines.findIndex((line) => line.kind !== 'context'));
         review.moveTo(file.path, index, at, false);
         review.comment();
       }}>Comment</button>
-      ${choices ? html`<label class="check"><input type="checkbox" class="hunk-choice" .checked=${isTaken} ?disabled=${!choices.isOpen || !isTakeable(file)}
+      ${choices ? html`<label class="check"><input type="checkbox" class="hunk-choice" .checked=${isSelected} ?disabled=${!choices.isOpen || !isApplicable(file)}
         @change=${(/** @type {Event} */ event) => choices.setHunk(file, hunk, /** @type {HTMLInputElement} */ (event.target).checked)}>
-        ${isTaken ? 'take' : 'leave'}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></label>` : nothing}</header>
+        ${isSelected ? 'selected' : 'skipped'}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></label>` : nothing}</header>
     <div class="hunk-body" @click=${click}>${hunkTable(hunk, label, { ...diffStyle, isSplit: diffStyle.isSplit && !narrowScreen.matches },
       { cursor: isCurrent ? review.cursor.at : null, after }, review.shownLines(hunk))}</div>
     ${hunk.lines.length > review.shownLines(hunk) ? html`<p class="pad"><button class="button small" @click=${() => review.showMore(hunk)}>Show more of ${hunk.lines.length} lines</button></p>`
@@ -264,7 +264,7 @@ function hunkSection(review, file, hunk, index, choices) {
 /** @param {Review} review @param {DiffFile} file @param {number} index @param {Choices | null} choices */
 function fileSection(review, file, index, choices) {
   const isFolded = review.isFolded(file);
-  const taken = choices?.fileState(file);
+  const selected = choices?.fileState(file);
   const fold = () => {
     review.folded.set(file.path, !isFolded);
     redraw();
@@ -274,8 +274,8 @@ function fileSection(review, file, index, choices) {
   const note = fileNote(file);
   return html`<section class="file ${reason ? 'refused' : ''}" id="file-${index}" tabindex="-1" aria-labelledby="file-name-${index}">
     <header class="file-head"><button class="fold" aria-expanded=${!isFolded} aria-label="${isFolded ? 'Unfold' : 'Fold'} ${file.path}" @click=${fold}>${isFolded ? '▸' : '▾'}</button>
-      ${choices ? html`<input type="checkbox" class="file-choice" aria-label="Take ${file.path}" .checked=${taken === 'all'} .indeterminate=${taken === 'some'}
-        ?disabled=${!choices.isOpen || !isTakeable(file)} @change=${(/** @type {Event} */ event) => choices.setFile(file, /** @type {HTMLInputElement} */ (event.target).checked)}>` : nothing}
+      ${choices ? html`<input type="checkbox" class="file-choice" aria-label="Select ${file.path}" .checked=${selected === 'all'} .indeterminate=${selected === 'some'}
+        ?disabled=${!choices.isOpen || !isApplicable(file)} @change=${(/** @type {Event} */ event) => choices.setFile(file, /** @type {HTMLInputElement} */ (event.target).checked)}>` : nothing}
       <h3 id="file-name-${index}" class="path"><bdi>${file.path}</bdi></h3>
       ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state === 'reverted' ? 'undone' : file.state}</span>` : nothing}
       ${file.undone ? html`<span class="chip">${icon('undo')} undone</span>` : nothing}
@@ -297,7 +297,7 @@ function fileTree(review) {
   }
   const rest = review.files.length - review.filesShown;
   const entry = (/** @type {DiffFile} */ file) => html`<li><button class="tree-file ${review.cursor.path === file.path ? 'here' : ''}" aria-current=${review.cursor.path === file.path}
-    @click=${() => review.openFile(file)}>${icon(isTakeable(file) ? 'file' : 'lock')}<bdi>${file.path.slice(file.path.lastIndexOf('/') + 1)}</bdi>
+    @click=${() => review.openFile(file)}>${icon(isApplicable(file) ? 'file' : 'lock')}<bdi>${file.path.slice(file.path.lastIndexOf('/') + 1)}</bdi>
     ${review.viewed.has(file.path) ? html`<span class="muted">viewed</span>` : nothing}${countsText(file.hunks)}</button></li>`;
   return html`<nav class="tree" aria-label="Changed files"><p class="muted">${counted(review.files.length, 'file')}</p>
     ${[...folders].sort(([one], [other]) => (one < other ? -1 : 1)).map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}

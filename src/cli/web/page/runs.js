@@ -38,14 +38,14 @@ function followActive(runs) {
 }
 
 /** What became of the files of a run since it ended: the outcomes that only the list of runs knows. */
-const LATER_OUTCOMES = ['undone', 'partly undone', 'partly applied', 'nothing taken'];
+const LATER_OUTCOMES = ['undone', 'partly undone', 'partly applied', 'nothing applied'];
 
 /** What became of the files that a run delivered, if it is not simply that. @param {RunRow | undefined} row */
 export const laterOutcome = (row) => (row?.outcome && row.state === 'ended' && LATER_OUTCOMES.includes(row.outcome) ? row.outcome : null);
 
 /** How a run ended, or what became of its files since. @param {string} outcome */
 export function outcomeState(outcome) {
-  if (['nothing taken', 'undone', 'partly undone'].includes(outcome)) return state('idle', outcome);
+  if (['nothing applied', 'undone', 'partly undone'].includes(outcome)) return state('idle', outcome);
   return state(/^(delivered|answered|ended|finished|partly applied)/.test(outcome) ? 'done' : 'bad', outcome.replaceAll('_', ' '));
 }
 
