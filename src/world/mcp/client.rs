@@ -269,8 +269,8 @@ impl McpClient {
             }
             RemoteConnectError::Refused(why) => {
                 // The tokens may have had to be refreshed.
-                let refusal = FailureCause::Refusal;
-                let cause = sign_in_client.map_or(refusal, |http| http.failure_cause());
+                let cause =
+                    sign_in_client.map_or(FailureCause::Refusal, |http| http.failure_cause());
                 McpClientError::new(cause, quote_server(&why))
             }
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
