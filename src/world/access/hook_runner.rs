@@ -175,11 +175,11 @@ impl HookRunner {
                 .copied()
                 .map(spawn)
                 .collect::<io::Result<_>>()?;
-            let join_thread = |thread: thread::ScopedJoinHandle<'_, HookOutcome>| match thread.join()
-            {
-                Ok(outcome) => outcome,
-                Err(panic) => resume_unwind(panic),
-            };
+            let join_thread =
+                |thread: thread::ScopedJoinHandle<'_, HookOutcome>| match thread.join() {
+                    Ok(outcome) => outcome,
+                    Err(panic) => resume_unwind(panic),
+                };
             Ok(threads.into_iter().map(join_thread).collect())
         })
     }
