@@ -71,7 +71,7 @@ impl ToolEffects {
 
     /// Returns the effects of a call that was denied.
     pub fn from_denial(denial: Denial) -> Self {
-        let denials = match denial.refused {
+        let denials = match denial.subject {
             DeniedSubject::Access {
                 wanted: Permission::Write,
                 ..

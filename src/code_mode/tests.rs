@@ -204,7 +204,7 @@ fn refusals_recommend_commands_only_if_they_are_offered() {
             "{program}"
         );
         let without = refusal_text(CommandOffering::NotOffered);
-        assert!(without.ends_with(NO_COMMANDS), "{without}");
+        assert!(without.ends_with(NO_COMMANDS_ADVICE), "{without}");
     }
     let files = lint_program(PYTHON.into(), "open('a')", CommandOffering::NotOffered).unwrap_err();
     assert!(files.to_string().contains("workspace_tools.read_text_file"));
