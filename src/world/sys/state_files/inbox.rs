@@ -20,6 +20,7 @@ use rustix::process::geteuid;
 use tokio::sync::mpsc;
 
 use crate::path::AbsPath;
+use crate::sandbox_policy::FileIdentity;
 
 /// The size of the buffer for events, which have at most 272 bytes each.
 const EVENTS_BYTES: usize = 4096;
@@ -34,7 +35,7 @@ const WORLD_WRITABLE: u32 = 0o002;
 pub(crate) struct InboxDirectory {
     path: AbsPath,
     /// Its device and inode.
-    identity: (u64, u64),
+    identity: FileIdentity,
     changes: mpsc::Receiver<io::Result<InboxChange>>,
     /// Ends the thread that waits for the kernel when it is closed.
     _stop: OwnedFd,
@@ -179,8 +180,11 @@ fn open_directory(path: &AbsPath) -> io::Result<File> {
     Ok(rustix::fs::open(path.as_path(), flags, Mode::empty())?.into())
 }
 
-fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
+fn identity(metadata: &Metadata) -> FileIdentity {
+    FileIdentity {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+    }
 }
 
 /// Sends changes until the directory is gone, nothing receives them, or `stop_reader` is closed.

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::FileIdentity;
 use crate::world::sys::meta::{SECOND_NS, nanoseconds};
 use crate::world::sys::state_files::content::{self, CopyOutcome};
 use crate::world::sys::state_files::file_error;
@@ -174,7 +175,7 @@ struct TreeCopier<'a> {
     entries: u64,
     method: CopyMethod<'a>,
     limits: TreeLimits,
-    excluded: Vec<(u64, u64)>,
+    excluded: Vec<FileIdentity>,
     /// When the copy began, by the clock of the file system.
     start_ns: i128,
     report: CopyReport,
@@ -451,13 +452,15 @@ fn stat_path(path: &AbsPath) -> std::result::Result<Statx, Errno> {
     )
 }
 
-fn identity(file_stat: &Statx) -> (u64, u64) {
-    let device = (u64::from(file_stat.stx_dev_major) << 32) | u64::from(file_stat.stx_dev_minor);
-    (device, file_stat.stx_ino)
+fn identity(file_stat: &Statx) -> FileIdentity {
+    FileIdentity {
+        device: (u64::from(file_stat.stx_dev_major) << 32) | u64::from(file_stat.stx_dev_minor),
+        inode: file_stat.stx_ino,
+    }
 }
 
 fn version(file_stat: &Statx) -> FileFingerprint {
-    let (device, inode) = identity(file_stat);
+    let FileIdentity { device, inode } = identity(file_stat);
     FileFingerprint {
         device,
         inode,
