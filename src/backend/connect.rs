@@ -145,7 +145,7 @@ pub fn require_scripts(
     cwd: &AbsPath,
     read: &dyn Fn(&AbsPath) -> Result<String>,
 ) -> Result<()> {
-    let models = config.with_subagent();
+    let models = config.with_subagent_models();
     for model in models.filter(|model| model.script.is_some()) {
         scripted_replies(model, cwd, read)?;
     }

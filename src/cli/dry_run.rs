@@ -195,7 +195,7 @@ fn describe_server(server: &ServerConfig) -> String {
 
 /// Appends the prices of the agent's models.
 fn push_prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
-    for backend in agent.backend.with_subagent() {
+    for backend in agent.backend.with_subagent_models() {
         let price = match models.price(&model_query(backend)) {
             None => "not known".to_owned(),
             Some(price) if price.is_free() => "nothing".to_owned(),

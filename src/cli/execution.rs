@@ -564,7 +564,7 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let api_keys = config
         .agents
         .iter()
-        .flat_map(|agent| agent.backend.with_subagent())
+        .flat_map(|agent| agent.backend.with_subagent_models())
         .filter_map(|model| model.api_key.as_ref());
     let written_secrets = api_keys.map(|key| SecretString::from(key.expose_secret()));
     let variables = host.config_variables();
@@ -574,7 +574,7 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let external = config
         .agents
         .iter()
-        .flat_map(|agent| agent.backend.with_subagent())
+        .flat_map(|agent| agent.backend.with_subagent_models())
         .filter_map(|model| model.external_agent.as_ref());
     let agent_secrets = external.flat_map(|agent| agent.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);

@@ -142,7 +142,7 @@ pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> 
         if agent.limits.cost.or(config.limits.cost).is_none() {
             continue;
         }
-        for backend in agent.backend.with_subagent() {
+        for backend in agent.backend.with_subagent_models() {
             if models.price(&model_query(backend)).is_none() {
                 return Err(unpriced_error(agent.id.as_str(), backend));
             }
@@ -161,7 +161,7 @@ pub(crate) fn uncounted_models_warning(config: &Config, models: &ModelList) -> O
         limit.is_some_and(|limit| limit > Money::ZERO)
     };
     for agent in config.agents.iter().filter(is_limited) {
-        for backend in agent.backend.with_subagent() {
+        for backend in agent.backend.with_subagent_models() {
             let query = model_query(backend);
             let is_local = query.pricing_vendor == PricingVendor::Free
                 && backend.vendor.connection != VendorConnection::Scripted;

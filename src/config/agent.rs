@@ -52,9 +52,9 @@ pub struct AgentConfig {
     pub commands: Option<CommandLineConfig>,
     /// How its programs are run; if set, the agent makes all its calls through programs.
     pub programs: Option<CodeModeConfig>,
-    /// Its pause for a test, if it makes one.
+    /// The pause that it makes in a test.
     pub debug_delay: Option<DebugDelay>,
-    /// Whether it is asked to make one file of those that all agents left, as the final agent.
+    /// Whether it is asked, as the final agent, to merge the files of all agents into one.
     pub merges_files: bool,
     /// The hosts whose pages it may read with `fetch_url`.
     pub pages: NetworkPolicy,
@@ -86,7 +86,7 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// Returns whether the lists leave `tool` open.
+    /// Returns whether the agent is offered `tool`.
     pub fn keeps(&self, tool: &ToolSpec) -> bool {
         let is_listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
         self.allowed.as_deref().is_none_or(is_listed) && !is_listed(&self.excluded)
@@ -96,8 +96,8 @@ impl ToolFilter {
 /// A pause of an agent, for tests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DebugDelay {
-    /// The number of calls after which it pauses.
+    /// The number of calls before the pause.
     pub calls: u32,
-    /// How long it pauses, in seconds.
+    /// The length of the pause, in seconds.
     pub seconds: f64,
 }

@@ -53,10 +53,10 @@ impl BackendConfig {
         std::iter::once(self).chain(&self.fallback)
     }
 
-    /// Returns all models that are asked for the agent: these, and those of its subagents.
-    pub fn with_subagent(&self) -> impl Iterator<Item = &BackendConfig> {
-        let subagents = self.subagent_models.iter().map(|one| &one.backend);
-        self.with_fallbacks().chain(subagents)
+    /// Returns this model and its fallback models, followed by the models of the agent's subagents.
+    pub fn with_subagent_models(&self) -> impl Iterator<Item = &BackendConfig> {
+        let subagent_models = self.subagent_models.iter().map(|model| &model.backend);
+        self.with_fallbacks().chain(subagent_models)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The commands that check answers, as configured.
+//! The configuration of the commands that check answers.
 
 use crate::check_results::CheckRequirement;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;

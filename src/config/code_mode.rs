@@ -1,4 +1,4 @@
-//! How the programs of an agent that writes programs are run, as configured.
+//! The configuration of how the programs of an agent that writes programs are run.
 
 use crate::code_mode::language::ProgramDialect;
 use crate::config::command_line::{CommandBounds, CommandLineConfig};

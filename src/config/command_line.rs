@@ -1,4 +1,4 @@
-//! How the commands of an agent are run, as configured. The defaults are the closed ones.
+//! The configuration of how an agent's commands are run. Every default is the strictest setting.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub const OUTPUT_BYTES_DEFAULT: u64 = 1024 * 1024;
 pub struct CommandLineConfig {
     /// Where they run (`command_line_execution_mode`).
     pub mode: ExecutionMode,
-    /// How much is refused by the text rules where a sandbox enforces the grants
+    /// Which text rules refuse commands where a sandbox enforces the grants
     /// (`command_policy`).
     pub policy: CommandPolicy,
     /// If set, the only allowed commands (`command_line_allowed_commands`).

@@ -71,17 +71,17 @@ impl ExecutionMode {
         docker.map_or(&[], |docker| &docker.credentials.env_vars)
     }
 
-    /// Returns the text policy if the config says `wanted` and local commands have a sandbox of
-    /// `level`. If nothing enforces the grants it is strict.
+    /// Returns the text policy if the config requests `requested` and local commands have a sandbox
+    /// of `level`. If nothing enforces the grants, it is strict.
     pub(super) fn command_policy(
         &self,
-        wanted: CommandPolicy,
+        requested: CommandPolicy,
         level: SandboxLevel,
     ) -> CommandPolicy {
         if self.is_local() && level == SandboxLevel::Unavailable {
             CommandPolicy::Strict
         } else {
-            wanted
+            requested
         }
     }
 

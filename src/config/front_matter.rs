@@ -74,11 +74,11 @@ impl<'t> FrontMatter<'t> {
         }
     }
 
-    /// Returns the first field that is not one of `known`.
-    pub fn unknown_field(&self, known: &[&str]) -> Option<&str> {
+    /// Returns the first field that is not one of `known_fields`.
+    pub fn unknown_field(&self, known_fields: &[&str]) -> Option<&str> {
         let fields = self.fields.as_ref()?.entries().iter();
         let mut names = fields.map(|entry| entry.key.as_str());
-        names.find(|name| !known.contains(name))
+        names.find(|name| !known_fields.contains(name))
     }
 }
 

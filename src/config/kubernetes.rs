@@ -1,9 +1,9 @@
-//! The pod of an agent in a Kubernetes cluster, as configured. By default it has no network.
+//! The configuration of an agent's pod in a Kubernetes cluster. By default it has no network.
 
-/// How long a pod may exist if massgen does not remove it, in seconds.
-pub const DEADLINE_SECONDS: u64 = 24 * 60 * 60;
-/// How long the cluster may fail to answer, in seconds.
-pub const CONNECTION_TIMEOUT_SECONDS: u64 = 60;
+/// The default lifetime of a pod that massgen does not remove, in seconds.
+pub const DEADLINE_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+/// The default time for which the cluster may fail to answer, in seconds.
+pub const CONNECTION_TIMEOUT_SECONDS_DEFAULT: u64 = 60;
 /// The maximum length of a name of an object, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
@@ -28,14 +28,14 @@ pub struct KubernetesConfig {
     pub disk_bytes: Option<u64>,
     /// The network access.
     pub network: PodNetwork,
-    /// How long a pod may exist, in seconds.
+    /// The lifetime of a pod that massgen does not remove, in seconds.
     pub deadline_seconds: u64,
-    /// How long the cluster may fail to answer before a command fails, in seconds.
+    /// The time for which the cluster may fail to answer before a command fails, in seconds.
     pub connection_timeout_seconds: u64,
 }
 
 impl KubernetesConfig {
-    /// Returns the configuration of a pod of `image` for which nothing else is configured.
+    /// Returns the defaults for a pod with this image.
     pub fn of_image(image: String) -> Self {
         Self {
             context: None,
@@ -47,8 +47,8 @@ impl KubernetesConfig {
             nano_cpus: None,
             disk_bytes: None,
             network: PodNetwork::None,
-            deadline_seconds: DEADLINE_SECONDS,
-            connection_timeout_seconds: CONNECTION_TIMEOUT_SECONDS,
+            deadline_seconds: DEADLINE_SECONDS_DEFAULT,
+            connection_timeout_seconds: CONNECTION_TIMEOUT_SECONDS_DEFAULT,
         }
     }
 }

@@ -329,7 +329,7 @@ impl Config {
             if let Some(programs) = &mut agent.programs {
                 programs.sandbox = choice;
             }
-            agent.backend.override_program_sandboxes(choice);
+            agent.backend.override_external_agent_sandboxes(choice);
         }
         self.checks.sandbox = Some(choice);
     }
@@ -355,7 +355,7 @@ impl Config {
         let is_local = |commands: &CommandLineConfig| commands.mode.is_local();
         let mut agents = self.agents.iter();
         agents.any(|agent| {
-            let has_program = agent.programs.is_some() || agent.backend.has_program();
+            let has_program = agent.programs.is_some() || agent.backend.has_external_agent();
             has_program || agent.commands.as_ref().is_some_and(is_local)
         })
     }

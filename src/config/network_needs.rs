@@ -1,6 +1,6 @@
 //! The tables of programs that are known to need the network: the tools of MassGen's Python
-//! package, and the packages of some MCP servers. The checks of a config warn about them if it gives
-//! them no network access.
+//! package, and the packages of some MCP servers. The checks of a config warn about them if it
+//! gives them no network access.
 
 use crate::config::custom_tools::PythonFunction;
 use crate::config::server_package::ServerPackage;

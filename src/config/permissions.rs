@@ -15,13 +15,13 @@ pub struct PermissionsConfig {
 }
 
 impl PermissionsConfig {
-    /// Merges the rules with those of `others`; the shorter timeout applies.
+    /// Merges the rules with those of `other`; the shorter timeout applies.
     #[must_use]
-    pub fn merged_with(&self, others: &Self) -> Self {
-        let times = [self.ask_timeout_seconds, others.ask_timeout_seconds];
+    pub fn merged_with(&self, other: &Self) -> Self {
+        let timeouts = [self.ask_timeout_seconds, other.ask_timeout_seconds];
         Self {
-            rules: self.rules.extended_by(&others.rules),
-            ask_timeout_seconds: times.into_iter().flatten().min(),
+            rules: self.rules.extended_by(&other.rules),
+            ask_timeout_seconds: timeouts.into_iter().flatten().min(),
         }
     }
 

@@ -5,15 +5,15 @@ use crate::id::AgentId;
 /// What is written before the first round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparationConfig {
-    /// Personas of the agents, if they are to have some (`persona_generator`).
+    /// Personas for the agents (`persona_generator`).
     pub personas: Option<PersonaConfig>,
     /// Criteria by which voters score answers (`evaluation_criteria_generator`).
     pub criteria: Option<GeneratedCriteriaConfig>,
-    /// The task in other words, for each agent (`dspy`).
+    /// A paraphrase of the task for each agent (`dspy`).
     pub paraphrases: Option<ParaphraseConfig>,
 }
 
-/// The task in other words.
+/// Paraphrases of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParaphraseConfig {
     /// The number of paraphrases (`num_variants`).
@@ -39,35 +39,35 @@ pub enum ParaphraseFreedom {
 /// The personas that agents are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersonaConfig {
-    /// In what they differ (`diversity_mode`).
+    /// What they differ in (`diversity_mode`).
     pub diversity: PersonaDiversity,
-    /// What else the user asks of them (`persona_guidelines`).
+    /// The user's instructions for writing them (`persona_guidelines`).
     pub guidelines: Option<String>,
-    /// How long they count (`after_first_answer`).
+    /// The answers to which they apply (`after_first_answer`).
     pub lifetime: PersonaLifetime,
 }
 
-/// In what personas differ.
+/// What personas differ in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PersonaDiversity {
-    /// In what matters most to them.
+    /// What matters most to them.
     #[default]
     Perspective,
-    /// In the kind of solution that they aim for.
+    /// The kind of solution that they aim for.
     Implementation,
-    /// In how they go about the work.
+    /// How they go about the work.
     Methodology,
 }
 
-/// How long a persona counts.
+/// The answers to which a persona applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PersonaLifetime {
-    /// Until the agent sees another agent's answer.
+    /// Those before the agent sees another agent's answer.
     #[default]
     FirstAnswer,
-    /// Then it is only a preference.
+    /// All, but it is only a preference once the agent sees another agent's answer.
     Preference,
-    /// For all answers.
+    /// All.
     AllAnswers,
 }
 

@@ -24,22 +24,23 @@ pub fn is_secret(variable: &str) -> bool {
 /// as `${OPENAI_API_KEY}` stay: they name a key and do not contain it.
 pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut block_of: Option<usize> = None;
+    let mut block_indent: Option<usize> = None;
     for line in text.split_inclusive('\n') {
         let indent = line.len() - line.trim_start_matches(' ').len();
-        let inside = block_of.is_some_and(|outer| indent > outer || line.trim().is_empty());
-        if inside {
+        let is_in_block =
+            block_indent.is_some_and(|outer| indent > outer || line.trim().is_empty());
+        if is_in_block {
             push_redacted(&mut out, line);
             continue;
         }
-        block_of = None;
+        block_indent = None;
         match secret_value_start(line) {
             Some(start) => {
-                let (shown, value) = line.split_at(start);
+                let (key, value) = line.split_at(start);
                 let opens_block =
                     value.trim().is_empty() || value.trim_start().starts_with(['|', '>']);
-                block_of = opens_block.then_some(indent);
-                out.push_str(shown);
+                block_indent = opens_block.then_some(indent);
+                out.push_str(key);
                 push_redacted(&mut out, value);
             }
             None => out.push_str(line),
@@ -51,21 +52,22 @@ pub fn redact(text: &str) -> String {
 /// Returns the start of the value of the first secret key in a line, unless it is a reference.
 fn secret_value_start(line: &str) -> Option<usize> {
     let lower = line.to_ascii_lowercase();
-    let ends = SECRET_NAMES.iter().flat_map(|name| {
+    let name_ends = SECRET_NAMES.iter().flat_map(|name| {
         lower
             .match_indices(name)
-            .map(move |(at, found)| at + found.len())
+            .map(move |(start, name)| start + name.len())
     });
-    ends.filter_map(|end| {
-        let text_after = lower.get(end..)?.trim_start_matches(['"', '\'']);
-        let value = text_after
-            .trim_start()
-            .strip_prefix(':')?
-            .trim_start_matches(' ');
-        let is_reference = value.trim_start_matches(['"', '\'']).starts_with("${");
-        (!is_reference).then_some(lower.len() - value.len())
-    })
-    .min()
+    name_ends
+        .filter_map(|end| {
+            let text_after_name = lower.get(end..)?.trim_start_matches(['"', '\'']);
+            let value = text_after_name
+                .trim_start()
+                .strip_prefix(':')?
+                .trim_start_matches(' ');
+            let is_reference = value.trim_start_matches(['"', '\'']).starts_with("${");
+            (!is_reference).then_some(lower.len() - value.len())
+        })
+        .min()
 }
 
 fn push_redacted(out: &mut String, text: &str) {

@@ -2,9 +2,9 @@
 
 /// Parses a size into bytes. `k`, `m`, `g` and `t` are powers of 1024, in either case, with an
 /// optional `b` after them.
-pub fn bytes(written: &str) -> Option<u64> {
-    let lower = written.trim().to_ascii_lowercase();
-    let text = lower.strip_suffix('b').unwrap_or(&lower);
+pub fn bytes(size: &str) -> Option<u64> {
+    let lowercase = size.trim().to_ascii_lowercase();
+    let text = lowercase.strip_suffix('b').unwrap_or(&lowercase);
     let units = [('k', 10), ('m', 20), ('g', 30), ('t', 40)];
     let unit = units
         .iter()
@@ -30,8 +30,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(written: &str, expected: Option<u64>) {
-        assert_eq!(bytes(written), expected, "{written}");
+    fn check(size: &str, expected: Option<u64>) {
+        assert_eq!(bytes(size), expected, "{size}");
     }
 
     #[test]
@@ -59,13 +59,13 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_with_the_unit_that_fits() {
-        for (size, shown) in [
+        for (size, expected) in [
             (2 << 30, "2g"),
             (1536 << 20, "1536m"),
             (1000, "1000"),
             (0, "0"),
         ] {
-            assert_eq!(describe(size), shown);
+            assert_eq!(describe(size), expected);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The directories in which skills are looked for: directories with a file `SKILL.md`. See
+//! The directories in which skills are looked up. A skill is a directory with a file `SKILL.md`:
 //! <https://agentskills.io>.
 
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 
-/// The directory of skills in a state directory: the project's, and that in the home directory.
+/// The directory of skills in the state directories of the project and of the home directory.
 const SKILLS: &str = "skills";
 /// The directory of skills that Claude Code reads in a project.
 const CLAUDE_SKILLS: &str = ".claude/skills";
@@ -23,13 +23,13 @@ pub struct SkillsConfig {
 pub struct SkillDirectory {
     /// The directory.
     pub path: AbsPath,
-    /// Whose it is.
+    /// The author of its content.
     pub author: SkillAuthor,
-    /// Whether the config names it, so that it is missed if it does not exist.
+    /// Whether the config names it: then the user is told if it does not exist.
     pub is_named: bool,
 }
 
-/// Author of the content of a directory with skills.
+/// The author of the content of a directory with skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkillAuthor {
     /// It is in the directory in which massgen was started, and may be a stranger's: no symlink in
@@ -40,9 +40,10 @@ pub enum SkillAuthor {
 }
 
 impl SkillsConfig {
-    /// Returns the directories of a run that is started in `base`: `named` by the config if it is
-    /// outside `base`, then that in the home directory, then those of the project.
-    pub fn new(named: Option<AbsPath>, base: &AbsPath, home: Option<&AbsPath>) -> Self {
+    /// Returns the directories of a run that is started in `base`. The directory that the config
+    /// names comes before that in the home directory if it is outside `base`, and else after it;
+    /// then those of the project follow.
+    pub fn new(config_directory: Option<AbsPath>, base: &AbsPath, home: Option<&AbsPath>) -> Self {
         let in_state = |directory: &AbsPath| directory.join(STATE_DIR).join(SKILLS);
         let mut directories: Vec<SkillDirectory> = Vec::new();
         let mut add = |path: AbsPath, is_named| {
@@ -59,15 +60,17 @@ impl SkillsConfig {
                 });
             }
         };
-        let is_of_project = named.as_ref().is_some_and(|named| named.is_within(base));
-        let in_home = home.map(|home| (in_state(home), false));
-        let named = named.map(|named| (named, true));
-        let (first, second) = if is_of_project {
-            (in_home, named)
+        let home_directory = home.map(|home| (in_state(home), false));
+        let is_in_project = config_directory
+            .as_ref()
+            .is_some_and(|directory| directory.is_within(base));
+        let config_directory = config_directory.map(|directory| (directory, true));
+        let directories_by_rank = if is_in_project {
+            [home_directory, config_directory]
         } else {
-            (named, in_home)
+            [config_directory, home_directory]
         };
-        for (path, is_named) in first.into_iter().chain(second) {
+        for (path, is_named) in directories_by_rank.into_iter().flatten() {
             add(path, is_named);
         }
         add(in_state(base), false);

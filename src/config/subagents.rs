@@ -7,10 +7,10 @@ use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 
-/// The directory of types in a state directory: the project's, and that in the home directory.
+/// The directory of types in the state directories of the project and of the home directory.
 const TYPES: &str = "subagent_types";
 /// The directory of a project's types that the Python `MassGen` reads.
-const AGENT_TYPES: &str = ".agent/subagent_types";
+const MASSGEN_TYPES: &str = ".agent/subagent_types";
 
 /// A model that the config names for subagents.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct SubagentBackend {
     pub backend: BackendConfig,
 }
 
-/// Returns the models, to be changed.
+/// Returns mutable references to the configurations of the models.
 pub(in crate::config) fn backends_mut(
     models: &mut [SubagentBackend],
 ) -> impl Iterator<Item = &mut BackendConfig> {
@@ -31,32 +31,35 @@ pub(in crate::config) fn backends_mut(
 impl BackendConfig {
     /// Overrides the sandbox level of the external agents among the agent's model and those of its
     /// subagents.
-    pub(in crate::config) fn override_program_sandboxes(&mut self, choice: SandboxLevelChoice) {
+    pub(in crate::config) fn override_external_agent_sandboxes(
+        &mut self,
+        choice: SandboxLevelChoice,
+    ) {
         let own_agent = self.external_agent.as_mut();
-        let models = backends_mut(&mut self.subagent_models);
-        let external_agents = models.filter_map(|model| model.external_agent.as_mut());
-        for program in own_agent.into_iter().chain(external_agents) {
-            Arc::make_mut(program).sandbox.sandbox = choice;
+        let subagent_models = backends_mut(&mut self.subagent_models);
+        let subagents = subagent_models.filter_map(|model| model.external_agent.as_mut());
+        for external_agent in own_agent.into_iter().chain(subagents) {
+            Arc::make_mut(external_agent).sandbox.sandbox = choice;
         }
     }
 
     /// Returns whether the agent's model or one of its subagents' is an external agent.
-    pub(in crate::config) fn has_program(&self) -> bool {
-        let mut models = self.with_subagent();
+    pub(in crate::config) fn has_external_agent(&self) -> bool {
+        let mut models = self.with_subagent_models();
         models.any(|model| model.external_agent.is_some())
     }
 }
 
-/// The types of subagents that agents may start, where they are looked for, and which have models
-/// of their own.
+/// The types of subagents that agents may start, the directories in which their files are looked
+/// up, and which of them have models of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubagentTypesConfig {
     /// Their names, in lower case and the order of the config, each once.
     pub names: Vec<String>,
     /// The directory of the user's own types. It need not exist.
-    pub own: Option<AbsPath>,
+    pub user_directory: Option<AbsPath>,
     /// The directories of the project's types, in the order of their rank. They need not exist.
-    pub of_project: Vec<AbsPath>,
+    pub project_directories: Vec<AbsPath>,
     /// The types whose subagents have the models that the config names for subagents, in lower
     /// case; `None` if all subagents have them.
     pub with_models: Option<Vec<String>>,
@@ -66,13 +69,13 @@ impl SubagentTypesConfig {
     /// Returns the types with these names, for a run that is started in `base`.
     pub fn new(names: Vec<String>, base: &AbsPath, home: Option<&AbsPath>) -> Self {
         let in_state = |directory: &AbsPath| directory.join(STATE_DIR).join(TYPES);
-        let users_dirs = home.map(in_state);
-        let mut of_project = vec![in_state(base), base.join(AGENT_TYPES)];
-        of_project.retain(|directory| users_dirs.as_ref() != Some(directory));
+        let user_directory = home.map(in_state);
+        let mut project_directories = vec![in_state(base), base.join(MASSGEN_TYPES)];
+        project_directories.retain(|directory| user_directory.as_ref() != Some(directory));
         Self {
             names,
-            own: users_dirs,
-            of_project,
+            user_directory,
+            project_directories,
             with_models: None,
         }
     }

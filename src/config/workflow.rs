@@ -7,7 +7,7 @@ use crate::roles::PipelineSpec;
 /// The default number of attempts that a role has to fix work that does not merge.
 pub const MERGE_TRIES_DEFAULT: u32 = 3;
 
-/// A pipeline as configured.
+/// The configuration of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowConfig {
     /// The stages: who works, in which order, with which rights.

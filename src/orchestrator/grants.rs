@@ -217,7 +217,7 @@ fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath>
         .directories
         .iter()
         .filter(|directory| directory.author == SkillAuthor::Project);
-    let types = config.subagent_types.of_project.iter();
+    let types = config.subagent_types.project_directories.iter();
     let directories = skills.map(|directory| &directory.path).chain(types);
     let located_paths = directories.filter_map(|directory| locate(directory).ok());
     located_paths.map(LocatedPath::into_real).collect()

@@ -29,7 +29,7 @@ pub(crate) struct EndpointQuery {
 pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> Vec<EndpointQuery> {
     let agents = config.agents.iter();
     let models = agents.flat_map(|agent| {
-        let models = agent.backend.with_subagent();
+        let models = agent.backend.with_subagent_models();
         models.map(move |model| (agent.id.as_str(), model))
     });
     let query = |(agent, model): (&str, &BackendConfig)| {

@@ -123,7 +123,7 @@ fn backend_credentials(
 ) -> Result<Vec<String>> {
     let read_credentials = |context: ConnectContext<'_>| {
         connect(backend, context)?;
-        let models = backend.with_subagent();
+        let models = backend.with_subagent_models();
         models
             .map(|model| model_credentials(model, loaded_environment, context))
             .collect()

@@ -7,7 +7,8 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::Text;
 use crate::config::keys::{TypedKey, commands, kubernetes};
 use crate::config::kubernetes::{
-    CONNECTION_TIMEOUT_SECONDS, DEADLINE_SECONDS, KubernetesConfig, PodNetwork, is_object_name,
+    CONNECTION_TIMEOUT_SECONDS_DEFAULT, DEADLINE_SECONDS_DEFAULT, KubernetesConfig, PodNetwork,
+    is_object_name,
 };
 
 /// The longest name of an image or a context, in bytes.
@@ -64,10 +65,10 @@ impl ConfigChecker<'_> {
             network,
             deadline_seconds: view
                 .integer(&kubernetes::DEADLINE)
-                .unwrap_or(DEADLINE_SECONDS),
+                .unwrap_or(DEADLINE_SECONDS_DEFAULT),
             connection_timeout_seconds: view
                 .integer(&kubernetes::CONNECTION_TIMEOUT)
-                .unwrap_or(CONNECTION_TIMEOUT_SECONDS),
+                .unwrap_or(CONNECTION_TIMEOUT_SECONDS_DEFAULT),
         })
     }
 

@@ -11,7 +11,7 @@ pub(crate) const ID: TypedKey<Text> = TypedKey::required(
     &["id"],
     shape::text(),
     "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents \
-             never see it, not even in paths; they see the last part of `cwd`.",
+     never see it, not even in paths; they see the last part of `cwd`.",
     Harmless,
 );
 

@@ -80,7 +80,7 @@ pub(crate) const API_KEY: TypedKey<Text> = TypedKey::optional(
     &["api_key"],
     shape::text(),
     "The API key. Preferably omitted: then the vendor's variable is read from the \
-             environment or a `.env` file. `${NAME}` uses another variable.",
+     environment or a `.env` file. `${NAME}` uses another variable.",
     ByValue(value_rules::api_key),
 );
 
@@ -88,9 +88,9 @@ pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     &["cwd"],
     shape::text(),
     "The agent's workspace; without one it has no file tools. An external agent without `cwd` \
-             has one called `workspace`. A relative path is below `.massgen/workspaces/` and \
-             managed by massgen: of several agents with the same one, each has its own, with a \
-             number at the end. An absolute one is yours and never cleared.",
+     has one called `workspace`. A relative path is below `.massgen/workspaces/` and \
+     managed by massgen: of several agents with the same one, each has its own, with a \
+     number at the end. An absolute one is yours and never cleared.",
     ByValue(value_rules::workspace),
 );
 
@@ -98,7 +98,7 @@ pub(crate) const ALLOWED_TOOLS: TypedKey<TextList> = TypedKey::optional(
     &["allowed_tools"],
     shape::texts(&ValueShape::Text),
     "The only tools offered to the agent, by the names of massgen, of its servers, or, for an \
-             external agent, of that program.",
+     external agent, of that program.",
     Harmless,
 );
 
@@ -114,8 +114,8 @@ pub(crate) const FETCH_URL: TypedKey<TextOrList> = TypedKey::optional(
     &["fetch_url"],
     shape::one_of_or_list(&["off", "on"]),
     "The hosts whose pages the agent may read with the tool `fetch_url`: none, all public ones, or \
-             those of these domains, as in `command_line_network`. It can send what it knows to \
-             these hosts, as part of an address.",
+     those of these domains, as in `command_line_network`. It can send what it knows to \
+     these hosts, as part of an address.",
     ByValue(value_rules::pages),
 )
 .with_default("off");
@@ -130,7 +130,7 @@ pub(crate) const ENABLE_IMAGE_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_image_generation"],
     shape::flag(),
     "Whether the agent may have images made with the tool `generate_media`, by a model of its \
-             vendor; for `openai`.",
+     vendor; for `openai`.",
     Named(MAKES_MEDIA),
 )
 .with_default("false");
@@ -147,7 +147,7 @@ pub(crate) const ENABLE_AUDIO_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_audio_generation"],
     shape::flag(),
     "Whether the agent may generate speech with the tool `generate_media`, by a model of its \
-             vendor; for `openai`.",
+     vendor; for `openai`.",
     Named(MAKES_MEDIA),
 )
 .with_default("false");
@@ -180,7 +180,7 @@ pub(crate) const ENABLE_FILE_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_file_generation"],
     shape::flag(),
     "Whether the agent, if it is the final one, is asked to make one file of the best parts of those \
-             that all agents left.",
+     that all agents left.",
     Harmless,
 )
 .with_default("false");
@@ -197,8 +197,8 @@ pub(crate) const EXCLUDE_FILE_OPERATION_MCPS: TypedKey<Flag> = TypedKey::optiona
     &["exclude_file_operation_mcps"],
     shape::flag(),
     "Whether the agent works on files by its commands alone: it is offered no file tools. \
-             Programs of an agent with `enable_code_based_tools` keep them, and an external agent \
-             has its own.",
+     Programs of an agent with `enable_code_based_tools` keep them, and an external agent \
+     has its own.",
     Harmless,
 )
 .with_default("false");
@@ -207,7 +207,7 @@ pub(crate) const COMMAND: TypedKey<TextList> = TypedKey::optional(
     &["command"],
     shape::texts(&ValueShape::Text),
     "The program of an external agent and its arguments: required for `acp`; for other \
-             types it replaces the default program. See [agent-programs.md](agent-programs.md).",
+     types it replaces the default program. See [agent-programs.md](agent-programs.md).",
     Named("starts a program"),
 );
 
@@ -215,7 +215,7 @@ pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Network access of the external agent: none, full, or the hosts of these domains, as \
-             in `command_line_network`. Default: its vendor's hosts.",
+     in `command_line_network`. Default: its vendor's hosts.",
     ByValue(value_rules::network),
 );
 
@@ -223,7 +223,7 @@ pub(crate) const RECORD: TypedKey<Text> = TypedKey::optional(
     &["record"],
     shape::text(),
     "A file, relative to the config, to which the replies of the model are written at the \
-             end of the run, for a `scripted` backend. Only an existing recording is replaced.",
+     end of the run, for a `scripted` backend. Only an existing recording is replaced.",
     Inside(PathPurpose::WrittenByMassgen),
 );
 
@@ -231,7 +231,7 @@ pub(crate) const FALLBACK: TypedKey<NodeList> = TypedKey::optional(
     &["fallback"],
     shape::nodes(const { &ValueShape::TextOr(&fallback::FALLBACK) }),
     "Models to switch to when this one fails, in order. A string is another model of the \
-             same vendor with the same keys.",
+     same vendor with the same keys.",
     Harmless,
 )
 .with_default("[]");

@@ -8,7 +8,7 @@ pub(crate) const COMMAND: TypedKey<Text> = TypedKey::required(
     &["command"],
     shape::text(),
     "The shell command. `${NAME}` is expanded from your environment when the config is \
-             read; `$NAME` is left to the shell.",
+     read; `$NAME` is left to the shell.",
     Harmless,
 );
 

@@ -14,12 +14,12 @@ use crate::sandbox_policy::sandbox_level::CHOICES;
 pub(crate) const COMMAND_PREFIX: &str = "command_";
 /// The prefix of the keys about programs.
 pub(crate) const CODE_PREFIX: &str = "code_";
-/// The prefix of the keys about another sandbox.
+/// The prefix of the keys about MassGen's `srt` (the Sandbox Runtime).
 pub(crate) const SRT_PREFIX: &str = "command_line_srt_";
 
-/// What is said about keys that belong to another sandbox.
-const READING: &str = "commands read what is granted and what toolchains need of the system, and \
-                       nothing else; open more in `context_paths`";
+/// What the user is told about keys that open paths in `srt`.
+const READABLE_PATHS: &str = "commands read what is granted and what toolchains need of the \
+                              system, and nothing else; open more in `context_paths`";
 
 pub(crate) const ENABLED: TypedKey<Flag> = TypedKey::optional(
     &["enable_mcp_command_line"],
@@ -151,24 +151,24 @@ pub(crate) const SRT_DOMAINS: TypedKey<TextList> = TypedKey::optional(
 )
 .with_default("[]");
 
-/// The read mode of another sandbox.
+/// The read mode of `srt`.
 pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_read_mode"],
     ValueShape::OneOf(&["confined", "strict", "open"]),
-    READING,
+    READABLE_PATHS,
     IgnoredEffect::Cosmetic,
 )
 .with_default("confined");
 
-/// Additional readable paths of another sandbox.
+/// Additional readable paths of `srt`.
 pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_allow_read"],
     ValueShape::Any,
-    READING,
+    READABLE_PATHS,
     IgnoredEffect::Cosmetic,
 );
 
-/// Hidden paths of another sandbox.
+/// Hidden paths of `srt`.
 pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_deny_read"],
     ValueShape::Any,
@@ -176,7 +176,7 @@ pub(super) const SRT_DENY_READ: ConfigKey = ConfigKey::unsupported(
     IgnoredEffect::Restricts,
 );
 
-/// The sockets of another sandbox.
+/// The sockets that `srt` opens to commands.
 pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_allow_unix_sockets"],
     ValueShape::Any,

@@ -17,7 +17,7 @@ pub(crate) const PATH: TypedKey<Text> = TypedKey::required(
     &["path"],
     shape::text(),
     "The path: absolute, below `~`, or relative to the directory in which massgen is \
-             started.",
+     started.",
     Inside(PathPurpose::Opened),
 );
 
@@ -57,7 +57,7 @@ pub(crate) const ALLOW_BROAD: TypedKey<Flag> = TypedKey::optional(
     &["allow_broad"],
     shape::flag(),
     "Whether the path may be your home directory, a system directory, or a parent of the \
-             directory in which massgen is started.",
+     directory in which massgen is started.",
     Harmless,
 )
 .with_default("false");

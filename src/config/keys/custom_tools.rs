@@ -10,13 +10,13 @@ use crate::config::keys::{
 };
 
 /// What a found config with such a tool would do.
-const RUNS: &str = "runs its own program as a tool";
+const RUNS_A_PROGRAM: &str = "runs its own program as a tool";
 
 pub(crate) const CUSTOM_TOOLS: TypedKey<NodeList> = TypedKey::optional(
     &["custom_tools"],
     shape::nodes(const { &ValueShape::Mapping(&CUSTOM_TOOL) }),
     "Functions of Python files as tools of this agent, called `custom_tool__NAME`.",
-    Named(RUNS),
+    Named(RUNS_A_PROGRAM),
 )
 .with_default("[]");
 
@@ -24,7 +24,7 @@ pub(crate) const TOOLS: TypedKey<NodeList> = TypedKey::optional(
     &["tools"],
     shape::nodes(const { &ValueShape::Mapping(&PROGRAM_TOOL) }),
     "Programs as tools of this agent, called `custom_tool__NAME`. They need no Python.",
-    Named(RUNS),
+    Named(RUNS_A_PROGRAM),
 )
 .with_default("[]");
 

@@ -16,8 +16,8 @@ pub(crate) const MOUNT: TypedKey<TextList> = TypedKey::optional(
         "codex_config",
     ])),
     "Files of your home directory, at the same paths below `/home/massgen`: `~/.ssh`, \
-             `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`, \
-             `~/.claude`, `~/.codex`.",
+     `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`, \
+     `~/.claude`, `~/.codex`.",
     Named("gives commands your credentials"),
 )
 .with_default("[]");
@@ -26,7 +26,7 @@ pub(crate) const ADDITIONAL_MOUNTS: TypedKey<Tree> = TypedKey::optional(
     &["additional_mounts"],
     shape::tree(),
     "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`; PATH is \
-             the absolute path in the container.",
+     the absolute path in the container.",
     Named("gives commands your credentials"),
 )
 .with_default("{}");
@@ -35,7 +35,7 @@ pub(crate) const ENV_FILE: TypedKey<Text> = TypedKey::optional(
     &["env_file"],
     shape::text(),
     "A file with a line `NAME=value` per variable, relative to the config. Quotes around a \
-             value are removed, and lines that begin with `#` are ignored.",
+     value are removed, and lines that begin with `#` are ignored.",
     Named("gives commands variables from one of your files"),
 );
 

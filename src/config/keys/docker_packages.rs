@@ -15,8 +15,8 @@ pub(crate) const AUTO_INSTALL_DEPS: TypedKey<Flag> = TypedKey::optional(
     &["auto_install_deps"],
     shape::flag(),
     "Whether massgen installs the packages of `requirements.txt`, `pyproject.toml` and \
-             `package.json` in the root of the workspace, before a command and whenever one of \
-             them changes.",
+     `package.json` in the root of the workspace, before a command and whenever one of \
+     them changes.",
     Harmless,
 )
 .with_default("false");

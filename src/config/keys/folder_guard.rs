@@ -10,7 +10,7 @@ pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["folder_guard"],
     shape::section(&FOLDER_GUARD),
     "Restricts this agent to these directories. The context paths are then not \
-                         open to it.",
+     open to it.",
     Harmless,
 );
 
@@ -18,9 +18,9 @@ pub(crate) const PRESET: TypedKey<Text> = TypedKey::optional(
     &["preset"],
     shape::one_of(GuardPreset::NAMES),
     "Directories for a part in a workflow, in addition to the lists. `execution` reads \
-             `learnings` and writes `execution`; `planning` reads `learnings` and writes \
-             `planning`; `validation` reads `execution` and writes `validation`; `read_only` reads \
-             `learnings`.",
+     `learnings` and writes `execution`; `planning` reads `learnings` and writes \
+     `planning`; `validation` reads `execution` and writes `validation`; `read_only` reads \
+     `learnings`.",
     Harmless,
 );
 
@@ -28,8 +28,8 @@ pub(crate) const ROOT: TypedKey<Text> = TypedKey::optional(
     &["root"],
     shape::text(),
     "The parent of the directories of `preset` and of `Downloads/`, and the base of \
-             relative paths in the agent's calls. Default: its workspace. Directories in the \
-             workspace are created; elsewhere they must exist.",
+     relative paths in the agent's calls. Default: its workspace. Directories in the \
+     workspace are created; elsewhere they must exist.",
     Inside(PathPurpose::OpenedForWriting),
 );
 
@@ -53,7 +53,7 @@ pub(crate) const DOWNLOADS: TypedKey<Flag> = TypedKey::optional(
     &["downloads"],
     shape::flag(),
     "Whether `Downloads/` is also open: to read, and to write if any directory is \
-             writable.",
+     writable.",
     Harmless,
 )
 .with_default("true");

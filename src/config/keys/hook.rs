@@ -38,7 +38,7 @@ pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Its network access: none, full, or the hosts of these domains, as in \
-             `command_line_network`.",
+     `command_line_network`.",
     Named("runs its own command"),
 )
 .with_default("off");

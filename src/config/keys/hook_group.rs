@@ -8,8 +8,8 @@ pub(crate) const MATCHER: TypedKey<Text> = TypedKey::optional(
     &["matcher"],
     shape::verbatim_text(),
     "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, \
-             `Read`, `Write`, `Edit`, `Grep`, `Glob` and `LS` match the corresponding tools of \
-             massgen. Default, and for `*`: all tools.",
+     `Read`, `Write`, `Edit`, `Grep`, `Glob` and `LS` match the corresponding tools of \
+     massgen. Default, and for `*`: all tools.",
     Harmless,
 )
 .with_default("'*'");

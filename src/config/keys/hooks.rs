@@ -12,8 +12,8 @@ pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["hooks"],
     shape::section(&HOOKS),
     "Commands of yours that decide about actions of agents or are \
-                              notified of them. Hooks of the agent, its backend, `orchestrator` \
-                              and the top of the file are combined.",
+     notified of them. Hooks of the agent, its backend, `orchestrator` \
+     and the top of the file are combined.",
     Harmless,
 );
 
@@ -21,7 +21,7 @@ pub(crate) const PRE_TOOL_USE: TypedKey<NodeList> = TypedKey::optional(
     &["PreToolUse"],
     GROUPS,
     "Before a tool call that grants and rules allow. A hook that denies or fails blocks \
-             it.",
+     it.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");
@@ -54,7 +54,7 @@ pub(crate) const BEFORE_DELIVERY: TypedKey<NodeList> = TypedKey::optional(
     &["BeforeDelivery"],
     GROUPS,
     "Before files are delivered. If a hook denies or fails, all of them are left for \
-             `massgen apply`.",
+     `massgen apply`.",
     ByValue(value_rules::hook),
 )
 .with_default("[]");

@@ -27,7 +27,7 @@ pub(crate) const MAX_COST_USD: TypedKey<Decimal> = TypedKey::optional(
     &["max_cost_usd"],
     shape::decimal(0.0, DOLLARS_MAX),
     "US dollars. Use `0` for free models. Models with an unknown price cannot be used with \
-             this limit.",
+     this limit.",
     Harmless,
 );
 
@@ -49,7 +49,7 @@ pub(crate) const MAX_STEPS_PER_ROUND: TypedKey<Integer> = TypedKey::optional(
     &["max_steps_per_round"],
     shape::integer(1, STEPS_MAX),
     "Requests of an agent until it answers or votes, and of the winner in the final phase. \
-             At the top of the file it applies to every agent without its own limit.",
+     At the top of the file it applies to every agent without its own limit.",
     Harmless,
 )
 .with_default("200");

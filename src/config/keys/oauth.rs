@@ -15,8 +15,8 @@ pub(crate) const GRANT_TYPE: TypedKey<Text> = TypedKey::optional(
     &["grant_type"],
     shape::one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS, JWT_BEARER]),
     "How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it \
-             identifies itself with `client_secret` or `private_key` (`client_credentials`) or \
-             with `assertion` or `assertion_file` (`…:jwt-bearer`).",
+     identifies itself with `client_secret` or `private_key` (`client_credentials`) or \
+     with `assertion` or `assertion_file` (`…:jwt-bearer`).",
     Named("sends the agents' work to a server"),
 )
 .with_default(AUTHORIZATION_CODE);
@@ -39,8 +39,8 @@ pub(crate) const PRIVATE_KEY: TypedKey<Text> = TypedKey::optional(
     &["private_key"],
     shape::text(),
     "With `client_credentials`, instead of `client_secret`: the key that signs massgen's \
-             assertions (`private_key_jwt`), P-256 or RSA, as PKCS#8 in PEM; preferably \
-             `${VARIABLE}`.",
+     assertions (`private_key_jwt`), P-256 or RSA, as PKCS#8 in PEM; preferably \
+     `${VARIABLE}`.",
     Named("sends the agents' work to a server"),
 );
 
@@ -48,7 +48,7 @@ pub(crate) const ASSERTION: TypedKey<Text> = TypedKey::optional(
     &["assertion"],
     shape::text(),
     "With `…:jwt-bearer`: the JSON Web Token that identifies this workload; preferably \
-             `${VARIABLE}`.",
+     `${VARIABLE}`.",
     Named("sends the agents' work to a server"),
 );
 
@@ -63,8 +63,8 @@ pub(crate) const ISSUER: TypedKey<Text> = TypedKey::optional(
     &["issuer"],
     shape::text(),
     "The issuer URL of the authorization server that knows massgen, the only one that is used. \
-             Default: the one that the server names, which receives credentials of this config \
-             only if it has the origin of `url`.",
+     Default: the one that the server names, which receives credentials of this config \
+     only if it has the origin of `url`.",
     Named("sends the agents' work to a server"),
 );
 

@@ -55,8 +55,8 @@ pub(crate) const VOTING_SENSITIVITY: TypedKey<Text> = TypedKey::optional(
 .with_default("lenient")
 .with_foreign_values(FOREIGN_SENSITIVITIES);
 
-/// What massgen does instead of showing agents the scores that they need.
-const HIDDEN_BAR: &str = "agents score the criteria and are not shown which scores suffice";
+/// The difference to modes in which agents are shown the scores that they need.
+const HIDDEN_SCORES: &str = "agents score the criteria and are not shown which scores suffice";
 pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
     &["voting_threshold"],
     shape::integer(0, 10),
@@ -67,22 +67,22 @@ pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
 )
 .with_default("5");
 
-/// What massgen does instead of MassGen's other ways of judging.
-const NO_SUCH_JUDGEMENT: &str = "it is the nearest degree that massgen has";
+/// The difference to MassGen's other ways of judging.
+const NEAREST_DEGREE: &str = "it is the nearest degree that massgen has";
 
 /// The ways of judging that only MassGen has.
 const FOREIGN_SENSITIVITIES: &[ForeignValue] = &[
-    foreign("checklist_scored", "checklist_gated", HIDDEN_BAR),
-    foreign("checklist", "checklist_gated", HIDDEN_BAR),
-    foreign("roi", "balanced", NO_SUCH_JUDGEMENT),
-    foreign("roi_conservative", "lenient", NO_SUCH_JUDGEMENT),
-    foreign("roi_balanced", "balanced", NO_SUCH_JUDGEMENT),
-    foreign("roi_aggressive", "strict", NO_SUCH_JUDGEMENT),
-    foreign("sequential", "strict", NO_SUCH_JUDGEMENT),
-    foreign("adversarial", "strict", NO_SUCH_JUDGEMENT),
-    foreign("consistency", "balanced", NO_SUCH_JUDGEMENT),
-    foreign("diversity", "balanced", NO_SUCH_JUDGEMENT),
-    foreign("reflective", "balanced", NO_SUCH_JUDGEMENT),
+    foreign("checklist_scored", "checklist_gated", HIDDEN_SCORES),
+    foreign("checklist", "checklist_gated", HIDDEN_SCORES),
+    foreign("roi", "balanced", NEAREST_DEGREE),
+    foreign("roi_conservative", "lenient", NEAREST_DEGREE),
+    foreign("roi_balanced", "balanced", NEAREST_DEGREE),
+    foreign("roi_aggressive", "strict", NEAREST_DEGREE),
+    foreign("sequential", "strict", NEAREST_DEGREE),
+    foreign("adversarial", "strict", NEAREST_DEGREE),
+    foreign("consistency", "balanced", NEAREST_DEGREE),
+    foreign("diversity", "balanced", NEAREST_DEGREE),
+    foreign("reflective", "balanced", NEAREST_DEGREE),
 ];
 
 const fn foreign(

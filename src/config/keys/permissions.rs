@@ -12,8 +12,8 @@ pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
     &["permissions"],
     shape::section(&PERMISSIONS),
     "Calls that are denied or need approval, within the grants. Rules of \
-                              the agent, its backend, `orchestrator` and the top of the file are \
-                              combined.",
+     the agent, its backend, `orchestrator` and the top of the file are \
+     combined.",
     Harmless,
 );
 
@@ -21,7 +21,7 @@ pub(crate) const DENY: TypedKey<NodeList> = TypedKey::optional(
     &["deny"],
     shape::nodes(&ValueShape::Verbatim),
     "Denied calls: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
-             `mcp(server/tool)`, `tool(NAME)`.",
+     `mcp(server/tool)`, `tool(NAME)`.",
     Harmless,
 )
 .with_default("[]");
@@ -38,8 +38,8 @@ pub(crate) const ALLOW: TypedKey<NodeList> = TypedKey::optional(
     &["allow"],
     shape::nodes(&ValueShape::Verbatim),
     "Calls that need no approval, for readers and for `massgen explain`. It grants nothing \
-             and does not override `ask`: calls without a rule are allowed anyway, within the \
-             grants.",
+     and does not override `ask`: calls without a rule are allowed anyway, within the \
+     grants.",
     Harmless,
 )
 .with_default("[]");
@@ -48,7 +48,7 @@ pub(crate) const EXAMPLES: TypedKey<NodeList> = TypedKey::optional(
     &["examples"],
     shape::nodes(&ValueShape::Verbatim),
     "Calls and their expected decision, such as `- write_file(src/x.lock): deny`. A \
-             different decision is an error.",
+     different decision is an error.",
     Harmless,
 )
 .with_default("[]");
@@ -57,7 +57,7 @@ pub(crate) const ASK_TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["ask_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "Timeout of an approval request in seconds, 300 by default; the call is then denied. \
-             The shortest of several applies.",
+     The shortest of several applies.",
     Harmless,
 );
 
@@ -73,7 +73,7 @@ pub(crate) const RULES: TypedKey<Section> = TypedKey::optional(
     &["rules"],
     shape::section(&permission_rules::PERMISSION_RULES),
     "The same lists as MassGen writes them: `*` at the end of a pattern of commands also matches \
-             further words. With it, `automation_default` is `risk-based` unless it is set.",
+     further words. With it, `automation_default` is `risk-based` unless it is set.",
     Harmless,
 );
 
@@ -81,9 +81,9 @@ pub(crate) const AUTOMATION_DEFAULT: TypedKey<Text> = TypedKey::optional(
     &["automation_default"],
     shape::one_of(&["risk-based", "deny-all", "allow-all"]),
     "Which calls need approval in addition to the rules: with `risk-based`, commands that MassGen \
-             considers dangerous, such as `sudo`, `rm -r`, `git push --force` and `curl`; with \
-             `deny-all`, all commands and all calls of MCP servers; with `allow-all`, none. Calls \
-             that `ask` names need approval in any case.",
+     considers dangerous, such as `sudo`, `rm -r`, `git push --force` and `curl`; with \
+     `deny-all`, all commands and all calls of MCP servers; with `allow-all`, none. Calls \
+     that `ask` names need approval in any case.",
     Harmless,
 );
 
@@ -91,7 +91,7 @@ pub(crate) const ROLE: TypedKey<Text> = TypedKey::optional(
     &["role"],
     shape::one_of(&["read-only", "researcher", "read-write", "implementer"]),
     "What is denied in addition to the rules: `read-only` and `researcher` deny writing \
-             files and running commands and programs. The others deny nothing.",
+     files and running commands and programs. The others deny nothing.",
     Harmless,
 );
 

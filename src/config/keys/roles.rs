@@ -29,7 +29,7 @@ pub(crate) const RIGHTS: TypedKey<TextList> = TypedKey::optional(
     &["rights"],
     shape::texts(&ValueShape::OneOf(&["read", "write", "edit", "bash"])),
     "Its rights in addition to reading; without `bash` it is offered no commands or \
-             programs, whatever its agent may run.",
+     programs, whatever its agent may run.",
     Harmless,
 );
 
@@ -37,7 +37,7 @@ pub(crate) const WRITES: TypedKey<TextOrList> = TypedKey::optional(
     &["writes"],
     shape::one_of_or_list(&["own", "project"]),
     "Where it may write: in its own directory (`own`), everywhere in a project except the \
-             directories of other roles (`project`), or also in these directories of the tree.",
+     directories of other roles (`project`), or also in these directories of the tree.",
     Harmless,
 );
 
@@ -52,7 +52,7 @@ pub(crate) const OUTPUT: TypedKey<Text> = TypedKey::optional(
     &["output"],
     shape::text(),
     "The file in its directory for later roles. A custom role without one passes on its \
-             answer.",
+     answer.",
     Harmless,
 );
 

@@ -43,7 +43,7 @@ pub(crate) const DELIVERY: TypedKey<Text> = TypedKey::optional(
     &["delivery"],
     shape::one_of(&["auto", "review"]),
     "Whether you review the delivery before it is applied. `review` shows the changes and \
-             asks which to apply, if there is a terminal. `--yes` applies without asking.",
+     asks which to apply, if there is a terminal. `--yes` applies without asking.",
     Harmless,
 )
 .with_default("auto");
@@ -59,7 +59,7 @@ pub(crate) const CHECKS: TypedKey<NodeList> = TypedKey::optional(
     &["checks"],
     shape::nodes(const { &ValueShape::TextOr(&checks::CHECK) }),
     "Commands that are run on every answer, on your files with its changes, and again \
-             after the delivery. A string is the command alone.",
+     after the delivery. A string is the command alone.",
     Harmless,
 )
 .with_default("[]");
@@ -68,7 +68,7 @@ pub(crate) const ON_CHECK_FAILURE: TypedKey<Text> = TypedKey::optional(
     &["on_check_failure"],
     shape::one_of(&["undo", "keep", "ask"]),
     "What to do with a delivery when a required check fails afterwards. `ask` prompts, or \
-             reverts the delivery when there is no terminal.",
+     reverts the delivery when there is no terminal.",
     Harmless,
 )
 .with_default("undo")
@@ -78,7 +78,7 @@ pub(crate) const SESSION_ID: TypedKey<Text> = TypedKey::optional(
     &["session_id"],
     shape::text(),
     "The session to continue: its id, a prefix of it, or `last`. `--continue` and \
-             `--session-id` take precedence.",
+     `--session-id` take precedence.",
     Harmless,
 );
 

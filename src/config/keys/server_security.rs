@@ -8,7 +8,7 @@ pub(crate) const LEVEL: TypedKey<Text> = TypedKey::optional(
     &["level"],
     shape::one_of(&["strict", "moderate", "permissive"]),
     "Allowed programs: interpreters and package runners; `moderate` adds `git` and \
-             `nodejs`, `permissive` adds `curl`, `wget` and any program with an absolute path.",
+     `nodejs`, `permissive` adds `curl`, `wget` and any program with an absolute path.",
     Harmless,
 )
 .with_default("strict")

@@ -38,8 +38,8 @@ pub(crate) const TYPE: TypedKey<Text> = TypedKey::optional(
     &["type"],
     shape::one_of(&["stdio", "streamable-http", "http", "sse"]),
     "The transport: a program that massgen starts, or a remote server (`http` is \
-             `streamable-http`). Default: from `url` or `command`. `sse` is the older protocol, \
-             which is also the fallback for servers without `streamable-http`.",
+     `streamable-http`). Default: from `url` or `command`. `sse` is the older protocol, \
+     which is also the fallback for servers without `streamable-http`.",
     Harmless,
 );
 
@@ -62,7 +62,7 @@ pub(crate) const ENV: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["env"],
     shape::names_or_pairs(),
     "Additional environment variables of the program: names of yours, or names with \
-             values.",
+     values.",
     Named("starts a program"),
 )
 .with_default("[]");
@@ -71,8 +71,8 @@ pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     &["cwd"],
     shape::text(),
     "The working directory of the program, which must be open to the agent. Default: the \
-             agent's workspace, or an empty private directory if the agent has none or the server \
-             is shared.",
+     agent's workspace, or an empty private directory if the agent has none or the server \
+     is shared.",
     Named("starts a program"),
 );
 
@@ -80,8 +80,8 @@ pub(crate) const RUN_IN: TypedKey<Text> = TypedKey::optional(
     &["run_in"],
     shape::one_of(&["sandbox", "container"]),
     "Where the program runs: in massgen's sandbox on this machine, or in a container of its own on the \
-             engine of the agent's commands, which need `command_line_execution_mode: docker`. The \
-             container has the network of `command_line_docker_network_mode`.",
+     engine of the agent's commands, which need `command_line_execution_mode: docker`. The \
+     container has the network of `command_line_docker_network_mode`.",
     Named("starts a program"),
 )
 .with_default("sandbox");
@@ -97,7 +97,7 @@ pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["network"],
     shape::one_of_or_list(&["off", "on"]),
     "Network access of the program: none, full, or the hosts of these domains, as in \
-             `command_line_network`.",
+     `command_line_network`.",
     Named("starts a program"),
 )
 .with_default("off");
@@ -106,7 +106,7 @@ pub(crate) const SHARED: TypedKey<Flag> = TypedKey::optional(
     &["shared"],
     shape::flag(),
     "Whether all agents with this server share one instance of the program. It can read \
-             what all of them may read, and writes nothing. Remote servers are always shared.",
+     what all of them may read, and writes nothing. Remote servers are always shared.",
     Harmless,
 )
 .with_default("false");
@@ -115,7 +115,7 @@ pub(crate) const REQUIRED: TypedKey<Flag> = TypedKey::optional(
     &["required"],
     shape::flag(),
     "Whether a run ends if the server does not start or does not list its tools. Otherwise a \
-             warning says so, and the agents continue without its tools.",
+     warning says so, and the agents continue without its tools.",
     Harmless,
 )
 .with_default("false");
@@ -160,7 +160,7 @@ pub(crate) const TOOLS: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["tools"],
     shape::names_or_pairs(),
     "A mapping of tools, by the server's names, to `allow`, `ask` or `deny`: the same as \
-             rules `mcp(server/tool)` in `permissions`. Denied tools are not offered.",
+     rules `mcp(server/tool)` in `permissions`. Denied tools are not offered.",
     Harmless,
 );
 
@@ -168,7 +168,7 @@ pub(crate) const PERMISSION: TypedKey<Text> = TypedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
     "Access of its tools to paths in their arguments. The program of a server with `read` \
-             cannot write to the agent's directories.",
+     cannot write to the agent's directories.",
     Harmless,
 )
 .with_default("read");
@@ -177,7 +177,7 @@ pub(crate) const CONTENT_ARGUMENTS: TypedKey<TextList> = TypedKey::optional(
     &["content_arguments"],
     shape::texts(&ValueShape::Text),
     "Arguments that are content and never treated as paths: `argument`, or \
-             `tool.argument`.",
+     `tool.argument`.",
     Harmless,
 )
 .with_default("[]");
@@ -186,7 +186,7 @@ pub(crate) const SIDE_EFFECTS: TypedKey<Text> = TypedKey::optional(
     &["side_effects"],
     shape::one_of(&["some", "none"]),
     "Whether its tools change anything outside the agent's directories. In planning mode, \
-             calls of tools with side effects wait for the final phase.",
+     calls of tools with side effects wait for the final phase.",
     Harmless,
 )
 .with_default("some")

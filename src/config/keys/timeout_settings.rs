@@ -9,7 +9,7 @@ pub(crate) const ORCHESTRATOR_TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::opt
     &["orchestrator_timeout_seconds"],
     shape::integer(1, SECONDS_MAX),
     "The whole run. On timeout, the best answer so far is the result, and no files are \
-             delivered.",
+     delivered.",
     Harmless,
 )
 .with_default("1800");

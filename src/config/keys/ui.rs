@@ -10,8 +10,8 @@ pub(crate) const DASHBOARD: TypedKey<Text> = TypedKey::optional(
     &["dashboard"],
     shape::one_of(&["auto", "always", "never"]),
     "Whether a run is shown on the whole terminal. `auto` does so on a terminal with two or more \
-             agents, `always` also with one agent; neither does so \
-             without a terminal. `--dashboard` and `--plain` take precedence.",
+     agents, `always` also with one agent; neither does so \
+     without a terminal. `--dashboard` and `--plain` take precedence.",
     Harmless,
 )
 .with_default("auto");

@@ -40,7 +40,7 @@ pub(crate) const UNTIL: TypedKey<Text> = TypedKey::optional(
     &["until"],
     shape::text(),
     "The role whose answer ends the pipeline if it begins with `SATISFIED`. Default: \
-             `user`, if it is a stage. With `none` there is one iteration.",
+     `user`, if it is a stage. With `none` there is one iteration.",
     Harmless,
 );
 
@@ -48,7 +48,7 @@ pub(crate) const CONTEXT_TOKENS: TypedKey<Integer> = TypedKey::optional(
     &["context_tokens"],
     shape::integer(0, CONTEXT_TOKENS_MAX),
     "Maximum size of the results of earlier roles in a role's prompt, in tokens. What does \
-             not fit is only listed.",
+     not fit is only listed.",
     Harmless,
 )
 .with_default("20000");
@@ -65,7 +65,7 @@ pub(crate) const WORKSPACE: TypedKey<Text> = TypedKey::optional(
     &["workspace"],
     shape::text(),
     "Directory of the roles' checkouts; relative paths are below `.massgen`. Default: the \
-             directory of the pipeline.",
+     directory of the pipeline.",
     Inside(PathPurpose::State),
 );
 
@@ -73,7 +73,7 @@ pub(crate) const DIRECTORY: TypedKey<Text> = TypedKey::optional(
     &["directory"],
     shape::text(),
     "Directory in the tree for the directories of the roles. Default: the root of a tree \
-             that started empty, and `.pipeline` in a project.",
+     that started empty, and `.pipeline` in a project.",
     Harmless,
 );
 
@@ -81,7 +81,7 @@ pub(crate) const PROJECT: TypedKey<Text> = TypedKey::optional(
     &["project"],
     shape::text(),
     "The project: `auto` for the repository that contains the current directory, if any, \
-             `none` for an empty tree, or a directory of a repository.",
+     `none` for an empty tree, or a directory of a repository.",
     Inside(PathPurpose::Project),
 )
 .with_default("auto");

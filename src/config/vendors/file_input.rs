@@ -25,9 +25,10 @@ pub struct ModelFileInput {
     video: FilePassing,
 }
 
-/// `OpenAI`'s Responses: <https://developers.openai.com/api/docs/guides/file-inputs>. Anthropic's
-/// Messages: <https://platform.claude.com/docs/en/build-with-claude/pdf-support>.
-const DOCUMENTS: ModelFileInput = ModelFileInput {
+/// What models behind `OpenAI`'s Responses and Anthropic's Messages accept:
+/// <https://developers.openai.com/api/docs/guides/file-inputs>,
+/// <https://platform.claude.com/docs/en/build-with-claude/pdf-support>.
+const ONLY_DOCUMENTS: ModelFileInput = ModelFileInput {
     documents: FilePassing::BytesOrUrl,
     ..ModelFileInput::NONE
 };
@@ -70,8 +71,8 @@ const VLLM: ModelFileInput = ModelFileInput {
     ..ModelFileInput::NONE
 };
 
-/// What `chatcompletion` with a `base_url` accepts, by the domain of the host.
-const INPUT_OF_HOSTS: &[(&str, ModelFileInput)] = &[
+/// What `chatcompletion` with a `base_url` accepts, by the domain of its host.
+const INPUT_BY_DOMAIN: &[(&str, ModelFileInput)] = &[
     ("aliyuncs.com", QWEN),
     ("api.openai.com", OPENAI_CHAT),
     ("openrouter.ai", OPENROUTER),
@@ -92,18 +93,18 @@ impl ModelFileInput {
         video: FilePassing::BytesOrUrl,
     };
 
-    /// Returns what the models of `vendor` accept. `written` is the `base_url` of the config:
+    /// Returns what the models of `vendor` accept, given the `base_url` of the config:
     /// `chatcompletion` without one is `OpenAI`.
-    pub fn at(vendor: &Vendor, written: Option<&str>) -> Self {
+    pub fn at(vendor: &Vendor, base_url: Option<&str>) -> Self {
         match vendor.connection {
-            VendorConnection::Http(WireFormat::Responses | WireFormat::Messages) => DOCUMENTS,
+            VendorConnection::Http(WireFormat::Responses | WireFormat::Messages) => ONLY_DOCUMENTS,
             VendorConnection::Http(WireFormat::GenerateContent) => GOOGLE,
-            VendorConnection::Http(WireFormat::ChatCompletions) => match (vendor.name, written) {
+            VendorConnection::Http(WireFormat::ChatCompletions) => match (vendor.name, base_url) {
                 ("openrouter", _) => OPENROUTER,
                 ("qwen", _) => QWEN,
                 ("vllm", _) => VLLM,
                 ("chatcompletion", None) => OPENAI_CHAT,
-                ("chatcompletion", Some(written)) => of_host(written),
+                ("chatcompletion", Some(base_url)) => input_at_host(base_url),
                 (_, _) => Self::NONE,
             },
             VendorConnection::Scripted => Self::ALL,
@@ -121,12 +122,12 @@ impl ModelFileInput {
     }
 }
 
-fn of_host(base_url: &str) -> ModelFileInput {
+fn input_at_host(base_url: &str) -> ModelFileInput {
     let url = Url::parse(base_url);
     let Ok(Some(Host::Domain(host))) = url.as_ref().map(Url::host) else {
         return ModelFileInput::NONE;
     };
-    INPUT_OF_HOSTS
+    INPUT_BY_DOMAIN
         .iter()
         .find(|(domain, _)| is_within(host, domain))
         .map_or(ModelFileInput::NONE, |(_, input)| *input)

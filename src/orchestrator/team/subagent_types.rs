@@ -42,8 +42,8 @@ impl SubagentTypes {
     /// Adds the type `name`, or a notice why there is none.
     fn add(&mut self, name: &str, config: &SubagentTypesConfig, base: &RealPath) {
         let file_in = |directory: &AbsPath| directory.join(name).join(TYPE_FILE);
-        let own_files: Vec<AbsPath> = config.own.iter().map(file_in).collect();
-        let project_files: Vec<AbsPath> = config.of_project.iter().map(file_in).collect();
+        let own_files: Vec<AbsPath> = config.user_directory.iter().map(file_in).collect();
+        let project_files: Vec<AbsPath> = config.project_directories.iter().map(file_in).collect();
         let (own_file, project_file) = (first_existing(&own_files), first_existing(&project_files));
         let (type_result, file) = match (own_file, SubagentType::built_in(name), project_file) {
             (Some(file), _, _) => (read_type(name, file), file),

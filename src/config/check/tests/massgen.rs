@@ -160,7 +160,10 @@ fn partly_supported_keys_cause_one_warning() {
     let types = &config.orchestrator.subagent_types;
     assert_eq!(types.names, ["explorer", "own"]);
     assert_eq!(types.with_models, Some(vec!["own".to_owned()]));
-    assert_eq!(types.own, AbsPath::new("/home/ann/.massgen/subagent_types"));
+    assert_eq!(
+        types.user_directory,
+        AbsPath::new("/home/ann/.massgen/subagent_types")
+    );
     let names_with = |keys: &str| {
         let keys = with_orchestrator(&format!("coordination: {{enable_subagents: true{keys}}}"));
         super::config(&keys).orchestrator.subagent_types.names
