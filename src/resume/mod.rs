@@ -49,9 +49,9 @@ pub enum InterruptionCause {
 }
 
 /// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted
-/// or stopped by the user. Skips runs that are in progress, that ended before they sent a request to
-/// a model, whose session does not exist according to `session_exists`, or whose records were copied
-/// along with the project.
+/// or stopped by the user. Skips runs that are in progress, that ended before they sent a request
+/// to a model, whose session does not exist according to `session_exists`, or whose records were
+/// copied along with the project.
 pub fn find_interrupted(
     logs: &AbsPath,
     session: Option<&str>,
@@ -211,7 +211,7 @@ impl ResumeState {
         let Some(end) = self.end_before_stop.take() else {
             return Ok(());
         };
-        // If the process ends between these two steps, the log still shows that the run was stopped.
+        // If the process ends between these steps, the log still shows that the run was stopped.
         session.discard_saved_turn()?;
         self.resumed_turn.log.truncate(end)
     }
