@@ -1,7 +1,7 @@
 //! The rules of `permissions:` about calls: what each form means, and how they combine into a
 //! decision about a call. They restrict what the grants allow, and never extend it. Rules about
-//! paths become part of the grants; this module holds them until then, and evaluates the rules about
-//! commands, pages and tools.
+//! paths become part of the grants; this module holds them until then, and evaluates the rules
+//! about commands, pages and tools.
 
 pub mod command_pattern;
 pub mod examples;
