@@ -20,7 +20,7 @@ pub(super) async fn cancel_turn(session: &mut ExternalAgentSession) -> Vec<Agent
     if session.turn_state == TurnState::Open && !cancel_lines.is_empty() {
         // The agent is asked only once.
         session.turn_state = TurnState::Ended;
-        let _in_time = timeout(
+        let _timeout_result = timeout(
             CANCEL_TIME_MAX,
             wait_for_turn_end(session, cancel_lines, &mut usage),
         )

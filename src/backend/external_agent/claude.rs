@@ -195,15 +195,17 @@ fn usage(usage_counts: &Value) -> TokenUsage {
             .and_then(token_count)
             .unwrap_or_default()
     };
-    let (cached, written) = (
+    let (cache_read, cache_write) = (
         count("cache_read_input_tokens"),
         count("cache_creation_input_tokens"),
     );
     let uncached = count("input_tokens");
     TokenUsage {
-        input_tokens: uncached.saturating_add(cached).saturating_add(written),
-        cached_tokens: cached,
-        cache_write_tokens: written,
+        input_tokens: uncached
+            .saturating_add(cache_read)
+            .saturating_add(cache_write),
+        cached_tokens: cache_read,
+        cache_write_tokens: cache_write,
         output_tokens: count("output_tokens"),
         reasoning_tokens: 0,
     }

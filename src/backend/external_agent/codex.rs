@@ -18,6 +18,7 @@ const TOOL_SECONDS_MAX: u64 = 3_600;
 /// A conversation with Codex.
 #[derive(Debug, Default)]
 pub(super) struct CodexProtocol {
+    /// The id of the thread that the next turn resumes.
     thread: Option<String>,
     /// The usage of all turns of the thread.
     reported_usage: TokenUsage,
@@ -26,11 +27,8 @@ pub(super) struct CodexProtocol {
 impl AgentProtocol for CodexProtocol {
     fn launch(&self, context: &LaunchContext) -> LaunchOptions {
         let quote = |text: &str| Value::from(text).to_string();
-        let arguments_of_forwarder = context.forwarder_arguments();
-        let words: Vec<String> = arguments_of_forwarder
-            .iter()
-            .map(|word| quote(word))
-            .collect();
+        let forwarder_arguments = context.forwarder_arguments();
+        let words: Vec<String> = forwarder_arguments.iter().map(|word| quote(word)).collect();
         let server = format!("mcp_servers.{SERVER}");
         let reasoning_keys = [
             ("model_reasoning_effort", &context.reasoning.effort),
@@ -104,8 +102,8 @@ impl AgentProtocol for CodexProtocol {
             }
             "item.started" | "item.completed" => {
                 let item = message.get("item").unwrap_or(&Value::Null);
-                let is_over = text_at(&message, "/type") == "item.completed";
-                Ok(decode_item(item, is_over).into_iter().collect())
+                let is_completed = text_at(&message, "/type") == "item.completed";
+                Ok(decode_item(item, is_completed).into_iter().collect())
             }
             "turn.completed" => {
                 let total = usage(message.get("usage").unwrap_or(&Value::Null));
@@ -128,9 +126,9 @@ impl AgentProtocol for CodexProtocol {
 }
 
 /// Decodes an item: texts when they are complete, actions when they begin.
-fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
+fn decode_item(item: &Value, is_completed: bool) -> Option<AgentEvent> {
     let text = || text_at(item, "/text").to_owned();
-    match (text_at(item, "/type"), is_over) {
+    match (text_at(item, "/type"), is_completed) {
         ("agent_message", true) => Some(AgentEvent::Text(text())),
         ("reasoning", true) => Some(AgentEvent::Reasoning(text())),
         ("command_execution", false) => Some(AgentEvent::NativeToolCall(native_tool_call(

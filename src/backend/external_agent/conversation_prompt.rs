@@ -39,14 +39,14 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         | ChatMessage::Images { .. }
         | ChatMessage::Files { .. } => false,
     };
-    let answers = messages.iter().any(is_answer);
+    let has_answers = messages.iter().any(is_answer);
     let rendered_messages = messages.iter().filter_map(|message| match message {
         ChatMessage::User(text) => Some(text.trim().to_owned()),
         ChatMessage::Assistant { .. } => None,
         ChatMessage::CallResult { call_id, content } => {
             (!is_waiting(call_id)).then(|| previous_result(content))
         }
-        ChatMessage::Images { text, .. } if answers => Some(text.clone()),
+        ChatMessage::Images { text, .. } if has_answers => Some(text.clone()),
         ChatMessage::Images { images, .. } => Some(omitted_images_note(images.len())),
         ChatMessage::Files { files, .. } => Some(omitted_files_note(files.len())),
     });
