@@ -419,7 +419,7 @@ pub struct RequestedAccess<'a> {
     /// The path as written.
     pub path: &'a UserPath,
     /// The access that the call needs.
-    pub wanted: Permission,
+    pub permission: Permission,
     /// How a symlink at its end is treated.
     pub link: FinalSymlink,
 }
@@ -476,7 +476,7 @@ impl ToolCall {
                 | ToolCall::UpdatePlan { .. }
                 | ToolCall::CallServer(_)
         );
-        let is_read = |access: &RequestedAccess<'_>| access.wanted == Permission::Read;
+        let is_read = |access: &RequestedAccess<'_>| access.permission == Permission::Read;
         !has_other_effects && self.accesses().iter().all(is_read)
     }
 
@@ -485,7 +485,11 @@ impl ToolCall {
     pub fn accesses(&self) -> Vec<RequestedAccess<'_>> {
         use FinalSymlink::{Followed, NotFollowed};
         use Permission::{Read, Write};
-        let access = |path, wanted, link| RequestedAccess { path, wanted, link };
+        let access = |path, permission, link| RequestedAccess {
+            path,
+            permission,
+            link,
+        };
         match self {
             ToolCall::ReadTextFile { path, .. }
             | ToolCall::ListDirectory { path }

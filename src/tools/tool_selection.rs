@@ -116,8 +116,8 @@ impl ToolSelection<'_> {
         offer
     }
 
-    fn describe_directories(&self, wanted: Permission) -> String {
-        let is_open = |grant: &&Grant| self.permissions.allows(&grant.root, wanted);
+    fn describe_directories(&self, permission: Permission) -> String {
+        let is_open = |grant: &&Grant| self.permissions.allows(&grant.root, permission);
         let mut roots = self.permissions.grants().iter().filter(is_open);
         let mut named_roots: Vec<String> = roots
             .by_ref()

@@ -94,10 +94,10 @@ impl fmt::Display for PathReport {
 }
 
 fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecision {
-    let verdict = |wanted| {
+    let verdict = |permission| {
         gates.gate(phase).verdict(&RequestedAccess {
             path,
-            wanted,
+            permission,
             link: FinalSymlink::Followed,
         })
     };

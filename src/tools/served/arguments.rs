@@ -73,7 +73,7 @@ impl ServedTool {
             .map_err(|problem| self.invalid_arguments(problem))?;
         let touched_path = |path| TouchedPath {
             path,
-            wanted: self.permission,
+            permission: self.permission,
         };
         Ok(ToolCall::CallServer(ServerCall {
             server: self.server.clone(),

@@ -156,7 +156,7 @@ pub struct TouchedPath<P> {
     /// The path.
     pub path: P,
     /// The access that the server may have there.
-    pub wanted: Permission,
+    pub permission: Permission,
 }
 
 /// A call of a server's tool.
@@ -195,7 +195,7 @@ impl ServerCall {
         paths
             .map(|touched| RequestedAccess {
                 path: &touched.path,
-                wanted: touched.wanted,
+                permission: touched.permission,
                 link: FinalSymlink::Followed,
             })
             .collect()
@@ -211,7 +211,7 @@ impl<P> ServerCall<P> {
         let paths = self.paths.into_iter().map(|touched| {
             Ok(TouchedPath {
                 path: map_path(touched.path)?,
-                wanted: touched.wanted,
+                permission: touched.permission,
             })
         });
         Ok(ServerCall {

@@ -141,7 +141,7 @@ fn a_tool_that_writes_is_listed_as_one() {
         let writes = call
             .accesses()
             .iter()
-            .any(|access| access.wanted == Permission::Write);
+            .any(|access| access.permission == Permission::Write);
         assert_eq!(writes, tool.permission == Permission::Write, "{tool}");
     }
 }

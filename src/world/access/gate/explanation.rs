@@ -27,7 +27,7 @@ impl Gate {
             .filter_map(|access| {
                 self.resolve_path(
                     access.path,
-                    access.wanted,
+                    access.permission,
                     access.link,
                     CallApproval::Missing,
                 )
@@ -56,21 +56,21 @@ impl Gate {
     pub fn verdict(&self, access: &RequestedAccess<'_>) -> PathVerdict {
         let (real, outcome) = self.resolve_path(
             access.path,
-            access.wanted,
+            access.permission,
             access.link,
             CallApproval::Missing,
         );
         let root_and_kind = |grant: &Grant| (grant.root.clone(), grant.kind);
         let manager = self.manager();
         let grant = real.as_ref().and_then(|real| {
-            let decision = manager.decide(real, access.wanted);
+            let decision = manager.decide(real, access.permission);
             decision.grant().map(root_and_kind)
         });
         let allowed_path = real.as_ref().filter(|_| outcome.is_ok());
         let nested_grants = allowed_path.map(|real| manager.grants_in_other_spelling(real));
         PathVerdict {
             path: access.path.clone(),
-            wanted: access.wanted,
+            wanted: access.permission,
             grant,
             other_spelling_grants: nested_grants
                 .into_iter()

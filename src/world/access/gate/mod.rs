@@ -362,7 +362,7 @@ impl Gate {
         let accesses: Vec<_> = call
             .accesses()
             .into_iter()
-            .map(|access| (access.path.clone(), access.wanted, access.link))
+            .map(|access| (access.path.clone(), access.permission, access.link))
             .collect();
         let mut accesses_left = accesses.into_iter();
         let action = call.try_map(|path| match accesses_left.next() {
