@@ -60,12 +60,12 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         };
         let reply = match step {
             Ok(reply) => reply,
-            Err(stop) => {
+            Err(cause) => {
                 let is_limit_reached = session.budget.exhausted_limit().is_some();
                 presentation.stopped_by = Some(if is_limit_reached {
                     PresentationStop::Stopped(StopCause::LimitReached)
                 } else {
-                    stop
+                    cause
                 });
                 return presentation;
             }

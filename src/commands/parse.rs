@@ -222,17 +222,17 @@ impl CommandLineParser {
         };
         self.line.commands.push(command);
         let mut wrapped_commands = wrapped_commands.into_iter();
-        wrapped_commands.try_for_each(|wrapped| self.push_wrapped(&wrapper, wrapped, context))
+        wrapped_commands.try_for_each(|inner| self.push_wrapped(&wrapper, inner, context))
     }
 
     /// Adds the commands that `wrapper` runs.
     fn push_wrapped(
         &mut self,
         wrapper: &WrapperCommand,
-        wrapped: WrappedCommand,
+        inner: WrappedCommand,
         context: &ParseContext,
     ) -> Result<(), UnparsedReason> {
-        if wrapped == WrappedCommand::Nothing {
+        if inner == WrappedCommand::Nothing {
             return Ok(());
         }
         let mut inner_context = context.nest(NestingStep::Through(wrapper.program.clone()))?;
@@ -242,10 +242,10 @@ impl CommandLineParser {
         };
         inner_context.has_piped_input = context.has_piped_input
             && matches!(
-                wrapped,
+                inner,
                 WrappedCommand::OneCommand(_) | WrappedCommand::Commands(_)
             );
-        match wrapped {
+        match inner {
             WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
             WrappedCommand::OneCommand(words) => {
                 self.push_command(with_input(words), &inner_context)

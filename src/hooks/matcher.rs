@@ -62,12 +62,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(matcher: &str, matched: &[&str], unmatched: &[&str]) {
+    fn check(matcher: &str, matching_names: &[&str], other_names: &[&str]) {
         let matcher = ToolMatcher::parse(matcher).unwrap();
-        for tool in matched {
+        for tool in matching_names {
             assert!(matcher.matches(tool), "{tool}");
         }
-        for tool in unmatched {
+        for tool in other_names {
             assert!(!matcher.matches(tool), "{tool}");
         }
     }

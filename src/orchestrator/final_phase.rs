@@ -197,11 +197,11 @@ pub async fn present_and_deliver(
         &rows,
         name.as_deref().filter(|_| end != CoordinationEnd::Agreed),
     );
-    let failure_note = failed_delivery_note(&rows, member).into_iter();
-    for message in failure_note
+    let notes = failed_delivery_note(&rows, member)
+        .into_iter()
         .chain(unlisted_change_notes(&effects, &permissions))
-        .chain(undelivered)
-    {
+        .chain(undelivered);
+    for message in notes {
         session.emit(RunEvent::Warning { message }).await;
     }
     Ok(FinalPhaseResult {

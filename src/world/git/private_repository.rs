@@ -32,7 +32,7 @@ pub struct PrivateRepositorySpec<'a> {
 
 impl BareRepository {
     /// Creates the private repository of the checkout in `dir`; an existing one is removed,
-    /// whatever its state. It reads the bare_repository's objects, and writes its own.
+    /// whatever its state. It reads the objects of the bare repository, and writes its own.
     pub async fn create_private_repository(
         &self,
         dir: &AbsPath,

@@ -1,14 +1,16 @@
 //! Searches for the settings of the machine that only their owner and group can read
 //! ([`RestrictedFiles`]), on a thread of its own, while helpers are started.
-#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
-use std::fs;
+use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags, open, statx};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::path::AbsPath;
@@ -18,6 +20,12 @@ use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS_DIRECTOR
 /// too.
 const OTHERS_READ: u32 = 0o4;
 const OTHERS_READ_AND_SEARCH: u32 = 0o5;
+
+/// What is read about each entry.
+const TYPE_AND_MODE: StatxFlags = StatxFlags::TYPE.union(StatxFlags::MODE);
+
+/// The size of the buffer into which names are read, in bytes: enough for most directories at once.
+const LISTING_BYTES: usize = 32 * 1024;
 
 /// The most entries that are examined.
 const ENTRIES_MAX: usize = 200_000;
@@ -62,43 +70,51 @@ pub(crate) fn find_restricted_files() -> RestrictedFiles {
     RestrictedFiles::new(paths.map_err(|error: io::Error| error.to_string()))
 }
 
-fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
 fn search_settings() -> io::Result<Vec<PathBuf>> {
     let mut restricted_paths = Vec::new();
     let mut entries_left = ENTRIES_MAX;
+    let mut listing = vec![MaybeUninit::uninit(); LISTING_BYTES];
     let mut directories = vec![PathBuf::from(SETTINGS_DIRECTORY)];
     while let Some(directory) = directories.pop() {
-        let entries = match fs::read_dir(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = match open(&directory, flags, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
             // The root user of a namespace reads no more than its user outside; nor do commands.
-            Err(error) if is_denied(&error) && restricted_paths.contains(&directory) => continue,
-            entries => entries?,
+            Err(Errno::ACCESS | Errno::PERM) if restricted_paths.contains(&directory) => continue,
+            handle => handle?,
         };
-        for entry in entries {
+        let mut entries = RawDir::new(&handle, &mut listing);
+        while let Some(entry) = entries.next() {
             let entry = entry?;
-            entries_left = entries_left.checked_sub(1).ok_or_else(limit_error)?;
-            // A link restricts nothing by itself, and on some machines most entries are links.
-            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let path = entry.path();
-            let meta = match entry.metadata() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                meta => meta?,
+            entries_left = entries_left.checked_sub(1).ok_or_else(limit_error)?;
+            // A link restricts nothing by itself, and on some machines most entries are links.
+            if entry.file_type() == FileType::Symlink {
+                continue;
+            }
+            let mode = match statx(&handle, name, AtFlags::SYMLINK_NOFOLLOW, TYPE_AND_MODE) {
+                Err(Errno::NOENT) => continue,
+                meta => u32::from(meta?.stx_mode),
             };
-            let needed_bits = if meta.is_dir() {
+            let kind = FileType::from_raw_mode(mode);
+            let is_directory = kind == FileType::Directory;
+            let needed_bits = if is_directory {
                 OTHERS_READ_AND_SEARCH
             } else {
                 OTHERS_READ
             };
-            if meta.is_dir() {
-                directories.push(path.clone());
-            }
-            if !meta.is_symlink() && meta.mode() & needed_bits != needed_bits {
-                restricted_paths.push(path);
+            let is_restricted = kind != FileType::Symlink && mode & needed_bits != needed_bits;
+            if is_directory || is_restricted {
+                let path = directory.join(OsStr::from_bytes(name.to_bytes()));
+                if is_restricted {
+                    restricted_paths.push(path.clone());
+                }
+                if is_directory {
+                    directories.push(path);
+                }
             }
         }
     }

@@ -77,7 +77,7 @@ impl AccessTokenSource {
     ) -> Self {
         match credentials {
             ClientAuthentication::Secret { secret, .. } => {
-                sent_secrets.insert(secret.expose_secret())
+                sent_secrets.insert(secret.expose_secret());
             }
             // A key is never sent; an assertion is read or signed when it is needed.
             ClientAuthentication::PrivateKey { .. } | ClientAuthentication::Workload { .. } => {}
