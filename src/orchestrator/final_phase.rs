@@ -180,7 +180,6 @@ pub async fn present_and_deliver(
             .deliver_workspace(&mut effects, &permissions)
             .await?;
     }
-    let selected_by = delivery.selected_by;
     let open_delivery = delivery.open_delivery.as_ref();
     let name = open_delivery.map(|open| open.name().to_owned());
     if user_path_changes(&effects.changes, &permissions).any(is_in_place) {
@@ -207,7 +206,7 @@ pub async fn present_and_deliver(
     Ok(FinalPhaseResult {
         text,
         rows,
-        selected_by,
+        selected_by: delivery.selected_by,
         end,
         session: (is_complete && end == CoordinationEnd::Agreed).then_some(session),
     })
