@@ -245,7 +245,7 @@ impl PipelineDir {
 
     /// Returns its repository.
     pub fn bare_repository(&self) -> AbsPath {
-        self.dir.join("bare_repository.git")
+        self.dir.join("hub.git")
     }
 
     /// Returns git's index for the checkout with this name.
