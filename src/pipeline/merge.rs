@@ -86,7 +86,7 @@ impl StageMerger<'_> {
                 MergeAttempt::Merged => {
                     // The user may run git there, so nothing in its repository may come from an
                     // agent.
-                    stage_result.checkout.remove_private()?;
+                    stage_result.checkout.remove_private_repository()?;
                     return Ok(None);
                 }
                 MergeAttempt::Stopped(stop) => return Ok(Some(stop)),

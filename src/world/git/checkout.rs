@@ -80,7 +80,7 @@ impl Checkout {
             return Ok(());
         }
         // A command may have made a directory with changed files inaccessible.
-        self.open_all()?;
+        self.make_all_accessible()?;
         self.run_git(&arguments).await.map(drop)
     }
 
@@ -118,10 +118,10 @@ impl Checkout {
     }
 
     /// Removes the agent's repository from the checkout, if there is one.
-    pub fn remove_private(&self) -> Result<()> {
+    pub fn remove_private_repository(&self) -> Result<()> {
         let git_dir = self.dir.join(PRIVATE_REPOSITORY);
         if file::exists(&git_dir) && clear::remove(&git_dir).is_err() {
-            self.open_all()?;
+            self.make_all_accessible()?;
             return clear::remove(&git_dir);
         }
         Ok(())
@@ -149,21 +149,21 @@ impl Checkout {
     /// found there, which an agent may have written. So whenever git examines the files, no gitlink
     /// may be in the index without being marked `skip-worktree`.
     async fn add_all(&self, submodules: &BTreeSet<Vec<u8>>) -> Result<Vec<String>> {
-        let add = ["add", "--all", "--sparse", "--ignore-errors", "."];
-        let mut has_opened_all = false;
+        let arguments = ["add", "--all", "--sparse", "--ignore-errors", "."];
+        let mut has_full_access = false;
         for _ in 0..NESTED_MAX {
-            let unreachable = self.open_up_nested().await?;
-            let output = self.try_run_git(&add).await?;
+            let unreachable = self.descend_into_nested().await?;
+            let output = self.try_run_git(&arguments).await?;
             let gitlinks = self.gitlinks().await?;
             let new_gitlinks: Vec<_> = gitlinks.difference(submodules).cloned().collect();
             let faults = add_errors(&output);
             if !new_gitlinks.is_empty() {
-                // A file became a directory with a repository in it: `nested` does not return
-                // those.
-                self.open_up(&new_gitlinks).await?;
-            } else if !faults.is_empty() && !has_opened_all {
-                self.open_all()?;
-                has_opened_all = true;
+                // A file became a directory with a repository in it: `list_nested` does not
+                // return those.
+                self.descend_into(&new_gitlinks).await?;
+            } else if !faults.is_empty() && !has_full_access {
+                self.make_all_accessible()?;
+                has_full_access = true;
             } else if output.code != 0 && faults.is_empty() {
                 let message = format!("`git add` failed in `{}`: {}", self.dir, output.stderr);
                 return Err(Error::new(ErrorKind::Environment, message));
@@ -176,8 +176,8 @@ impl Checkout {
 
     /// Returns the paths in the index that git treats as separate repositories.
     async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
-        let list = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
-        let listing = self.run_git(&list).await?;
+        let arguments = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
+        let listing = self.run_git(&arguments).await?;
         let gitlinks = nul_separated(&listing).filter_map(|row| row.strip_prefix(GITLINK_PREFIX));
         Ok(gitlinks.map(<[u8]>::to_owned).collect())
     }
@@ -188,10 +188,10 @@ impl Checkout {
             return Ok(());
         }
         let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
-        let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
+        let arguments = ["update-index", "--skip-worktree", "-z", "--stdin"];
         let paths = paths.join(&0);
         self.bare_repository
-            .run_in_worktree_with_input(&self.dir, &self.index, &skip, &paths)
+            .run_in_worktree_with_input(&self.dir, &self.index, &arguments, &paths)
             .await
     }
 
@@ -211,41 +211,41 @@ impl Checkout {
             !file::is_link(&gitignore) && file::kind(&gitignore).is_ok_and(|kind| kind.is_file());
         let exclude_option = has_rules.then(|| format!("--exclude-from={gitignore}"));
         let per_directory = format!("--exclude-per-directory={GITIGNORE}");
-        let mut list = vec!["ls-files", "--others", "-z", &per_directory];
-        list.extend(exclude_option.as_deref());
+        let mut list_arguments = vec!["ls-files", "--others", "-z", &per_directory];
+        list_arguments.extend(exclude_option.as_deref());
         let listing = self
             .bare_repository
-            .run_in_worktree(&dir, &empty_index, &list)
+            .run_in_worktree(&dir, &empty_index, &list_arguments)
             .await?;
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
         let prefix = forced.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
         let output_name = forced.output.map(|output| output.as_path().as_os_str());
         let is_file = |path: &AbsPath| file::kind(path).is_ok_and(|kind| !kind.is_dir());
-        let output_in_place = output_name.filter(|output| is_file(&self.dir.join(output)));
-        paths.extend(output_in_place.map(|output| output.as_bytes().to_vec()));
+        let existing_output = output_name.filter(|output| is_file(&self.dir.join(output)));
+        paths.extend(existing_output.map(|output| output.as_bytes().to_vec()));
         let paths = paths.join(&0);
-        let add = ["update-index", "--add", "-z", "--stdin"];
+        let add_arguments = ["update-index", "--add", "-z", "--stdin"];
         self.bare_repository
-            .run_in_worktree_with_input(&self.dir, &self.index, &add, &paths)
+            .run_in_worktree_with_input(&self.dir, &self.index, &add_arguments, &paths)
             .await
     }
 
     /// Makes git descend into the repositories that were created among the files. Returns what it
     /// cannot reach.
-    async fn open_up_nested(&self) -> Result<Vec<String>> {
+    async fn descend_into_nested(&self) -> Result<Vec<String>> {
         for _ in 0..NESTED_MAX {
             let nested_dirs = self.list_nested().await?;
             if nested_dirs.is_empty() {
                 return Ok(Vec::new());
             }
-            self.open_up(&nested_dirs).await?;
+            self.descend_into(&nested_dirs).await?;
         }
         Ok(vec![too_deep_message()])
     }
 
     /// Gives massgen access to all of the files, whatever mode a command set.
-    fn open_all(&self) -> Result<()> {
+    fn make_all_accessible(&self) -> Result<()> {
         make_accessible(&self.dir).map_err(|fault| {
             let message = format!("cannot open `{}`: {fault}", self.dir);
             Error::new(ErrorKind::Io, message)
@@ -263,7 +263,7 @@ impl Checkout {
 
     /// Makes git descend into these directories: it does so if it knows a file there. The file that
     /// is added for this is gone when the files are captured.
-    async fn open_up(&self, nested_dirs: &[Vec<u8>]) -> Result<()> {
+    async fn descend_into(&self, nested_dirs: &[Vec<u8>]) -> Result<()> {
         let arguments = ["hash-object", "-w", "--stdin"];
         let empty_blob = parse_id(&self.run_git(&arguments).await?)?;
         let rows = nested_dirs.iter().map(|dir| {
