@@ -136,8 +136,8 @@ fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)
         Some((old, new))
     });
     let temp_workspaces = (&record.temp_workspaces, &layout.temp_workspaces);
-    let renames = workspaces.chain([temp_workspaces]);
-    renames
+    let moves = workspaces.chain([temp_workspaces]);
+    moves
         .flat_map(|(old, new)| old.iter().map(|old| (old.clone(), new.to_string())))
         .collect()
 }
