@@ -5,7 +5,7 @@ use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, Text};
 use crate::config::keys::{ConfigKey, IgnoredEffect, TypedKey, ValueShape};
 
-/// What a found config must not do.
+/// What a found config with such a key would do.
 pub(super) const MAKES_MEDIA: &str = "has files made by its vendor, which costs money";
 
 pub(crate) const MULTIMODAL: TypedKey<Flag> = TypedKey::optional(

@@ -229,24 +229,24 @@ impl ConfigKey {
         Self::row(names, shape, doc, KeyStatus::PassedOn, found_config_use)
     }
 
-    /// Creates keys that massgen does not act on; `instead` describes what happens, or what to
+    /// Creates keys that massgen does not act on; `alternative` describes what happens, or what to
     /// write where the key is an error.
     const fn unsupported(
         names: &'static [&'static str],
         shape: ValueShape,
-        instead: &'static str,
+        alternative: &'static str,
         ignored: IgnoredEffect,
     ) -> Self {
         let status = KeyStatus::Unsupported(ignored);
-        Self::row(names, shape, instead, status, FoundConfigUse::Harmless)
+        Self::row(names, shape, alternative, status, FoundConfigUse::Harmless)
     }
 
-    /// Creates keys that are errors; `instead` describes what to write.
-    const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
+    /// Creates keys that are errors; `alternative` describes what to write.
+    const fn refused(names: &'static [&'static str], alternative: &'static str) -> Self {
         Self::row(
             names,
             ValueShape::Any,
-            instead,
+            alternative,
             KeyStatus::Refused,
             FoundConfigUse::Harmless,
         )

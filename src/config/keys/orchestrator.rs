@@ -9,8 +9,8 @@ use crate::config::keys::{
     context_paths, coordination, hooks, media, permissions, preparation,
 };
 
-/// How demanding agents are asked to be, from the mildest.
-const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
+/// The values of `answer_novelty_requirement`, from the mildest.
+const NOVELTY_REQUIREMENTS: &[&str] = &["lenient", "balanced", "strict"];
 
 /// The values of `voting_sensitivity`.
 const SENSITIVITIES: &[&str] = &["lenient", "balanced", "strict", "checklist_gated"];
@@ -57,6 +57,7 @@ pub(crate) const VOTING_SENSITIVITY: TypedKey<Text> = TypedKey::optional(
 
 /// The difference to modes in which agents are shown the scores that they need.
 const HIDDEN_SCORES: &str = "agents score the criteria and are not shown which scores suffice";
+
 pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
     &["voting_threshold"],
     shape::integer(0, 10),
@@ -70,7 +71,7 @@ pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
 /// The difference to MassGen's other ways of judging.
 const NEAREST_DEGREE: &str = "it is the nearest degree that massgen has";
 
-/// The ways of judging that only MassGen has.
+/// The values of `voting_sensitivity` that only MassGen has.
 const FOREIGN_SENSITIVITIES: &[ForeignValue] = &[
     foreign("checklist_scored", "checklist_gated", HIDDEN_SCORES),
     foreign("checklist", "checklist_gated", HIDDEN_SCORES),
@@ -178,7 +179,7 @@ pub(crate) const DISABLE_INJECTION: TypedKey<Flag> = TypedKey::optional(
 
 pub(crate) const ANSWER_NOVELTY_REQUIREMENT: TypedKey<Text> = TypedKey::optional(
     &["answer_novelty_requirement"],
-    shape::one_of(DEGREES),
+    shape::one_of(NOVELTY_REQUIREMENTS),
     "How different a new answer must be from every other. The share of common words may be \
      at most 0.70 (`balanced`) or 0.50 (`strict`); `lenient` refuses only repetitions.",
     Harmless,

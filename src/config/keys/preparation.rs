@@ -8,7 +8,7 @@ use crate::config::keys::{
 
 /// The maximum number of criteria; every vote has a score for each.
 pub(crate) const CRITERIA_MAX: usize = 16;
-/// The same, as the bound of a key.
+/// `CRITERIA_MAX` in the type of a key's bounds.
 const CRITERIA_KEY_MAX: i64 = 16;
 /// The maximum number of paraphrases.
 const PARAPHRASES_MAX: i64 = 32;

@@ -160,22 +160,26 @@ fn the_own_host_of_every_vendor_takes_its_key() {
 }
 
 #[test]
-fn an_endpoint_is_written_or_set_or_the_vendors_own() {
+fn an_endpoint_is_from_the_config_the_environment_or_the_table() {
     #[track_caller]
-    fn check(vendor: &str, written: Option<&str>, set: &str, expected: Option<&str>) {
-        let env = |name: &str| (name == "AZURE_OPENAI_ENDPOINT").then(|| set.to_owned());
-        let found = find_vendor(vendor).unwrap().endpoint(written, env);
-        assert_eq!(found.as_deref(), expected, "{vendor} {written:?} {set:?}");
+    fn check(vendor: &str, base_url: Option<&str>, variable: &str, expected: Option<&str>) {
+        let env = |name: &str| (name == "AZURE_OPENAI_ENDPOINT").then(|| variable.to_owned());
+        let endpoint = find_vendor(vendor).unwrap().endpoint(base_url, env);
+        assert_eq!(
+            endpoint.as_deref(),
+            expected,
+            "{vendor} {base_url:?} {variable:?}"
+        );
     }
 
-    let (written, set) = ("https://a.example", "https://b.example");
-    check("azure_openai", Some(written), set, Some(written));
-    check("azure_openai", None, set, Some(set));
+    let (base_url, variable) = ("https://a.example", "https://b.example");
+    check("azure_openai", Some(base_url), variable, Some(base_url));
+    check("azure_openai", None, variable, Some(variable));
     // An empty variable counts as unset.
     check("azure_openai", None, "", None);
-    check("grok", None, set, Some("https://api.x.ai/v1"));
-    check("grok", Some(written), set, Some(written));
-    check("inference", None, set, None);
+    check("grok", None, variable, Some("https://api.x.ai/v1"));
+    check("grok", Some(base_url), variable, Some(base_url));
+    check("inference", None, variable, None);
 }
 
 #[test]
