@@ -573,19 +573,19 @@ pub fn most_voted(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
         .map(|(agent, _)| *agent)
 }
 
-/// Returns how much two texts have in common: the number of shared words divided by that of all
-/// words, from 0 to 1. Words are separated by whitespace and compared without case.
-fn word_overlap(one: &str, other: &str) -> f64 {
+/// Returns the number of words that two texts share, divided by the number of all their words. Words
+/// are separated by whitespace and compared without case.
+fn word_overlap(text: &str, other_text: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         text.split_whitespace().map(str::to_lowercase).collect()
     };
-    let (one, other) = (words(one), words(other));
+    let (set, other_set) = (words(text), words(other_text));
     let to_float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    let union_size = one.union(&other).count();
+    let union_size = set.union(&other_set).count();
     if union_size == 0 {
         0.0
     } else {
-        to_float(one.intersection(&other).count()) / to_float(union_size)
+        to_float(set.intersection(&other_set).count()) / to_float(union_size)
     }
 }
 
