@@ -203,9 +203,9 @@ mod tests {
         }
     }
 
-    /// `wanted` and `expected` have one `+` or `.` for each line.
+    /// `choices` and `expected` have one sign for each line: `+` to apply it, `.` to leave it.
     #[track_caller]
-    fn check(lines: &[&str], wanted: &str, expected: &str) {
+    fn check(lines: &[&str], choices: &str, expected: &str) {
         let choice = |sign| {
             if sign == '+' {
                 DeliveryChoice::Apply
@@ -213,9 +213,9 @@ mod tests {
                 DeliveryChoice::Leave
             }
         };
-        let wanted: Vec<DeliveryChoice> = wanted.chars().map(choice).collect();
-        let got = resolve_choices(&plan(lines), &wanted);
-        let got: String = got
+        let choices: Vec<DeliveryChoice> = choices.chars().map(choice).collect();
+        let resolved = resolve_choices(&plan(lines), &choices);
+        let signs: String = resolved
             .iter()
             .map(|choice| {
                 if *choice == DeliveryChoice::Apply {
@@ -225,7 +225,7 @@ mod tests {
                 }
             })
             .collect();
-        assert_eq!(got, expected, "{lines:?}");
+        assert_eq!(signs, expected, "{lines:?}");
     }
 
     #[test]

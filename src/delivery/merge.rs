@@ -29,8 +29,8 @@ mod tests {
 
     #[track_caller]
     fn check(base: &str, theirs: &str, ours: &str, expected: Option<&str>) {
-        let got = merge_texts(base.as_bytes(), theirs.as_bytes(), ours.as_bytes());
-        assert_eq!(got.as_deref(), expected.map(str::as_bytes));
+        let merged = merge_texts(base.as_bytes(), theirs.as_bytes(), ours.as_bytes());
+        assert_eq!(merged.as_deref(), expected.map(str::as_bytes));
     }
 
     #[test]
