@@ -93,20 +93,20 @@ mod tests {
 
     #[test]
     fn examples_have_exact_names() {
-        let name = "basic/single_agent.yaml";
-        for wanted in [
-            name,
+        let expected = "basic/single_agent.yaml";
+        for name in [
+            expected,
             "basic/single_agent",
             "@examples/basic/single_agent.yaml",
             "@examples/basic/single_agent",
         ] {
             assert_eq!(
-                find_example(wanted).map(|example| example.name),
-                Some(name),
-                "{wanted}"
+                find_example(name).map(|example| example.name),
+                Some(expected),
+                "{name}"
             );
         }
-        for wanted in [
+        for name in [
             "single_agent",
             "basic",
             "basic/single",
@@ -114,7 +114,7 @@ mod tests {
             "@examples/",
             "BASIC/single_agent",
         ] {
-            assert!(find_example(wanted).is_none(), "{wanted}");
+            assert!(find_example(name).is_none(), "{name}");
         }
     }
 

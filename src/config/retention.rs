@@ -50,7 +50,7 @@ mod tests {
         check("12h", Some(43_200));
         check("30d", Some(2_592_000));
         check("2w", Some(1_209_600));
-        for bad in [
+        for text in [
             "",
             "d",
             "30",
@@ -60,7 +60,7 @@ mod tests {
             "99999999999999999999d",
             "30 d",
         ] {
-            check(bad, None);
+            check(text, None);
         }
     }
 }

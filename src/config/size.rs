@@ -42,7 +42,7 @@ mod tests {
         check("1T", Some(1 << 40));
         check("100", Some(100));
         check("100b", Some(100));
-        for bad in [
+        for text in [
             "",
             "g",
             "-1",
@@ -53,7 +53,7 @@ mod tests {
             "99999999999999t",
             "1gg",
         ] {
-            check(bad, None);
+            check(text, None);
         }
     }
 
