@@ -70,6 +70,6 @@ pub(super) fn missing_messages(
 
 /// Returns the messages that a run with these events took, in their order.
 pub(super) fn sent_messages(events: &[Event]) -> Vec<UserMessage> {
-    let sent_messages = RecordedMessages::from_events(events).sent.into_iter();
+    let sent_messages = RecordedMessages::from_events(events).messages.into_iter();
     sent_messages.map(|sent| sent.message).collect()
 }

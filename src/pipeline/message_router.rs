@@ -51,7 +51,7 @@ struct RouterState {
     last_message: u32,
     /// The iteration and the stage, from 0, that began last.
     last_stage: Option<(u32, usize)>,
-    waiting: Vec<WaitingMessage>,
+    waiting_messages: Vec<WaitingMessage>,
     is_closed: bool,
 }
 
@@ -95,7 +95,7 @@ impl MessageRouter {
         if is_sent {
             return RoutingOutcome::Sent;
         }
-        state.waiting.push(WaitingMessage {
+        state.waiting_messages.push(WaitingMessage {
             message,
             given_at: None,
         });
@@ -118,9 +118,9 @@ impl MessageRouter {
     ) -> u32 {
         let mut state = self.lock();
         state
-            .waiting
-            .retain(|waiting| waiting.given_at.is_none_or(|given_at| given_at == position));
-        for waiting_message in &mut state.waiting {
+            .waiting_messages
+            .retain(|message| message.given_at.is_none_or(|given_at| given_at == position));
+        for waiting_message in &mut state.waiting_messages {
             if is_for(&waiting_message.message, &sender)
                 && sender.send(waiting_message.message.clone()).is_ok()
             {
@@ -142,9 +142,9 @@ impl MessageRouter {
     pub(super) fn close(&self) -> Vec<UserMessage> {
         let mut state = self.lock();
         state.is_closed = true;
-        let waiting_messages = std::mem::take(&mut state.waiting).into_iter();
+        let waiting_messages = std::mem::take(&mut state.waiting_messages).into_iter();
         let unread_messages = waiting_messages.filter(|waiting| waiting.given_at.is_none());
-        unread_messages.map(|waiting| waiting.message).collect()
+        unread_messages.map(|unread| unread.message).collect()
     }
 
     fn next_number(&self) -> u32 {
