@@ -14,7 +14,7 @@ use crate::id::{AgentNumber, AnswerLabel};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VisibilityTimeline {
     /// Each occasion on which it was shown answers, in order.
-    pub shown: VecDeque<ShownAnswers>,
+    pub shown_answers: VecDeque<ShownAnswers>,
     /// The number of steps after which its time was over, if it was.
     pub out_of_time_after: Option<u32>,
 }
@@ -78,7 +78,7 @@ impl VisibilityCursor {
             return AnswerVisibility::All;
         }
         let is_due = |shown: &mut ShownAnswers| shown.after_steps <= steps;
-        let Some(shown_answers) = self.timeline.shown.pop_front_if(is_due) else {
+        let Some(shown_answers) = self.timeline.shown_answers.pop_front_if(is_due) else {
             return AnswerVisibility::Before(0);
         };
         tokio::select! {

@@ -237,8 +237,8 @@ pub struct NumberedMessage {
 pub struct UserMessageLog {
     incoming: UserMessageReceiver,
     /// The message that was taken from the channel and is not in the log yet.
-    taken: Option<UserMessage>,
-    logged: watch::Sender<Vec<LoggedMessage>>,
+    unlogged_message: Option<UserMessage>,
+    logged_messages: watch::Sender<Vec<LoggedMessage>>,
 }
 
 impl UserMessageLog {
@@ -246,40 +246,41 @@ impl UserMessageLog {
     pub fn new(incoming: UserMessageReceiver) -> Self {
         Self {
             incoming,
-            taken: None,
-            logged: watch::channel(Vec::new()).0,
+            unlogged_message: None,
+            logged_messages: watch::channel(Vec::new()).0,
         }
     }
 
     /// Adds a message that was recorded before; `was_shown` says whether an agent was shown it.
     pub fn restore(&mut self, message: UserMessage, was_shown: bool) {
         let message = LoggedMessage::new(message, was_shown);
-        self.logged.send_modify(|logged| logged.push(message));
+        self.logged_messages
+            .send_modify(|logged| logged.push(message));
     }
 
     /// Returns a view of the log, which shows messages as they arrive.
     pub fn subscribe(&self) -> UserMessageView {
-        UserMessageView(self.logged.subscribe())
+        UserMessageView(self.logged_messages.subscribe())
     }
 
     /// Waits for the next message, and adds it to the log; forever if none can come. Cancel-safe.
     pub async fn next(&mut self, events: &mpsc::Sender<Event>) -> NumberedMessage {
-        if self.taken.is_none() {
-            self.taken = Some(self.incoming.next().await);
+        if self.unlogged_message.is_none() {
+            self.unlogged_message = Some(self.incoming.next().await);
         }
-        let Some(message) = self.taken.clone() else {
+        let Some(message) = self.unlogged_message.clone() else {
             return std::future::pending().await;
         };
-        let number = number_at(self.logged.borrow().len());
+        let number = number_at(self.logged_messages.borrow().len());
         emit(events, message_event(number, &message)).await;
-        self.taken = None;
+        self.unlogged_message = None;
         self.restore(message.clone(), false);
         NumberedMessage { number, message }
     }
 
     /// Adds the next message to the log, if one has arrived.
     pub async fn next_arrived(&mut self, events: &mpsc::Sender<Event>) -> Option<NumberedMessage> {
-        let has_arrived = self.taken.is_some() || !self.incoming.messages.is_empty();
+        let has_arrived = self.unlogged_message.is_some() || !self.incoming.messages.is_empty();
         if has_arrived {
             Some(self.next(events).await)
         } else {
@@ -304,16 +305,16 @@ impl UserMessageLog {
     pub async fn close(&mut self, events: &mpsc::Sender<Event>) -> Vec<NumberedMessage> {
         self.incoming.messages.close();
         while self.next_arrived(events).await.is_some() {}
-        let logged = self.logged.borrow();
-        let unread_entries = logged
+        let logged_messages = self.logged_messages.borrow();
+        let unread_messages = logged_messages
             .iter()
             .enumerate()
             .filter(|(_, logged)| !logged.was_shown.load(Ordering::Relaxed));
-        let unread = unread_entries.map(|(index, logged)| NumberedMessage {
+        let numbered_messages = unread_messages.map(|(index, logged)| NumberedMessage {
             number: number_at(index),
             message: logged.message.clone(),
         });
-        unread.collect()
+        numbered_messages.collect()
     }
 }
 

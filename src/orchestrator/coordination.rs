@@ -144,7 +144,7 @@ pub async fn run(
         ),
         participants: BTreeMap::new(),
         answer_log,
-        waiting: BTreeMap::new(),
+        waiting_agents: BTreeMap::new(),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
         snapshots,
@@ -235,7 +235,7 @@ struct ParticipantRecord {
 struct WaitingAgent {
     response: oneshot::Sender<SubmissionResponse>,
     /// The label of the accepted answer, if an answer was submitted.
-    accepted: Option<AnswerLabel>,
+    accepted_label: Option<AnswerLabel>,
 }
 
 /// State of one coordination.
@@ -243,7 +243,7 @@ struct Coordinator<'a> {
     ballot: Ballot,
     participants: BTreeMap<AgentNumber, ParticipantRecord>,
     answer_log: watch::Sender<AnswerLog>,
-    waiting: BTreeMap<AgentNumber, WaitingAgent>,
+    waiting_agents: BTreeMap<AgentNumber, WaitingAgent>,
     answers: BTreeMap<AgentNumber, AcceptedAnswer>,
     votes: BTreeMap<AgentNumber, CountedVote>,
     snapshots: &'a mut SnapshotStore,
@@ -272,11 +272,11 @@ impl Coordinator<'_> {
             submission,
             response,
         } = queued;
-        self.waiting.insert(
+        self.waiting_agents.insert(
             agent,
             WaitingAgent {
                 response,
-                accepted: None,
+                accepted_label: None,
             },
         );
         let hook_refusal = match recorded_refusal {
@@ -386,7 +386,7 @@ impl Coordinator<'_> {
     }
 
     async fn drop_agent(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
-        self.waiting.remove(&agent);
+        self.waiting_agents.remove(&agent);
         if let Some(id) = self.id(agent) {
             self.emit(CoordinationEvent::DroppedOut {
                 agent: id,
@@ -539,8 +539,8 @@ impl Coordinator<'_> {
                 check_results,
             },
         );
-        if let Some(waiting_agent) = self.waiting.get_mut(&label.agent) {
-            waiting_agent.accepted = Some(label);
+        if let Some(waiting_agent) = self.waiting_agents.get_mut(&label.agent) {
+            waiting_agent.accepted_label = Some(label);
         }
         let view = self.view(label.agent);
         self.answer_log.send_modify(|log| log.answers.extend(view));
@@ -631,12 +631,12 @@ impl Coordinator<'_> {
     ) {
         if let Some(WaitingAgent {
             response: sender,
-            accepted,
-        }) = self.waiting.remove(&agent)
+            accepted_label,
+        }) = self.waiting_agents.remove(&agent)
         {
             // An agent that no longer receives has ended; it is dropped from the ballot when its
             // task is joined.
-            let _unsent_response = sender.send(response(accepted));
+            let _unsent_response = sender.send(response(accepted_label));
         }
     }
 

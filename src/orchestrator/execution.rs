@@ -344,7 +344,7 @@ fn session_or_new(
 /// run follows.
 fn user_message_log(incoming: UserMessageReceiver, replay: Option<&ReplayInput>) -> UserMessageLog {
     let mut log = UserMessageLog::new(incoming);
-    for recorded_message in replay.iter().flat_map(|replay| &replay.messages.sent) {
+    for recorded_message in replay.iter().flat_map(|replay| &replay.messages.messages) {
         log.restore(recorded_message.message.clone(), recorded_message.was_read);
     }
     log

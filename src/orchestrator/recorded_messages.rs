@@ -16,7 +16,7 @@ use crate::permissions::grant::Phase;
 #[derive(Debug, Default)]
 pub struct RecordedMessages {
     /// All of them, in the order of their numbers.
-    pub sent: Vec<RecordedMessage>,
+    pub messages: Vec<RecordedMessage>,
     /// In a replay, cancelled when the run diverges from the recording: until then agents read only
     /// what they read in it. In a resumed run each conversation follows its own recording.
     pub divergence: Option<CancellationToken>,
@@ -42,7 +42,7 @@ struct ReadMessages {
     phase: Phase,
     /// The number of its replies so far.
     steps: u32,
-    shown: VecDeque<ShownMessages>,
+    shown_messages: VecDeque<ShownMessages>,
 }
 
 impl ReadMessages {
@@ -50,27 +50,27 @@ impl ReadMessages {
         Self {
             phase,
             steps: 0,
-            shown: VecDeque::new(),
+            shown_messages: VecDeque::new(),
         }
     }
 }
 
 impl RecordedMessages {
-    /// Collects them from `events`.
+    /// Collects the messages of the run that emitted `events`.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut sent_messages: Vec<RecordedMessage> = Vec::new();
+        let mut messages: Vec<RecordedMessage> = Vec::new();
         let mut by_agent = ConversationsByAgent::new();
-        let begin = |by_agent: &mut ConversationsByAgent, agent: &AgentId, phase| {
+        let begin_conversation = |by_agent: &mut ConversationsByAgent, agent: &AgentId, phase| {
             let conversations = by_agent.entry(agent.clone()).or_default();
             conversations.push_back(ReadMessages::begin(phase));
         };
         for event in events {
             if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
                 for agent in agents {
-                    begin(&mut by_agent, agent, Phase::Coordination);
+                    begin_conversation(&mut by_agent, agent, Phase::Coordination);
                 }
             } else if let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event {
-                begin(&mut by_agent, agent, Phase::Final);
+                begin_conversation(&mut by_agent, agent, Phase::Final);
             } else if let Event::Run(RunEvent::UserMessage {
                 agent, text, by, ..
             }) = event
@@ -80,7 +80,7 @@ impl RecordedMessages {
                     text: Arc::clone(text),
                     by: *by,
                 };
-                sent_messages.push(RecordedMessage {
+                messages.push(RecordedMessage {
                     message,
                     was_read: false,
                 });
@@ -89,12 +89,12 @@ impl RecordedMessages {
             {
                 for number in numbers {
                     let index = usize::try_from(number.saturating_sub(1));
-                    let read_message = index.ok().and_then(|index| sent_messages.get_mut(index));
+                    let read_message = index.ok().and_then(|index| messages.get_mut(index));
                     if let Some(read_message) = read_message {
                         read_message.was_read = true;
                     }
                 }
-                conversation.shown.push_back(ShownMessages {
+                conversation.shown_messages.push_back(ShownMessages {
                     after_steps: conversation.steps,
                     numbers: numbers.clone(),
                 });
@@ -103,12 +103,12 @@ impl RecordedMessages {
             }) = event
                 && let Some(conversation) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
-                let is_whole = *stop != StopReason::Paused || !calls.is_empty();
-                conversation.steps = conversation.steps.saturating_add(u32::from(is_whole));
+                let is_complete = *stop != StopReason::Paused || !calls.is_empty();
+                conversation.steps = conversation.steps.saturating_add(u32::from(is_complete));
             }
         }
         Self {
-            sent: sent_messages,
+            messages,
             divergence: None,
             conversations: Mutex::new(by_agent),
         }
@@ -125,7 +125,7 @@ impl RecordedMessages {
         };
         while let Some(conversation) = conversations.pop_front() {
             if conversation.phase == phase {
-                return conversation.shown;
+                return conversation.shown_messages;
             }
         }
         VecDeque::new()

@@ -243,9 +243,9 @@ fn append_subagent_event(conversation: &mut RecordedConversation, event: &Subage
         call_id, subagent, ..
     } = event.key();
     let is_same =
-        |known: &RecordedSubagent| known.call_id == call_id && known.subagent == *subagent;
-    let known_index = conversation.subagents.iter().rposition(is_same);
-    let Some(index) = known_index else {
+        |recorded: &RecordedSubagent| recorded.call_id == call_id && recorded.subagent == *subagent;
+    let recorded_index = conversation.subagents.iter().rposition(is_same);
+    let Some(index) = recorded_index else {
         if let SubagentEvent::SubagentStarted { .. } = event {
             conversation.subagents.push(RecordedSubagent {
                 call_id: call_id.to_owned(),
@@ -336,8 +336,8 @@ fn interrupted_requests<'e>(
         |((agent, subagent), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
             let agent = agent.clone();
             let mut agent_models = models.get(&agent).into_iter().flatten();
-            let known_model = agent_models.find(|known| known.name == model);
-            let price = known_model.and_then(|known| known.price.as_ref());
+            let request_model = agent_models.find(|agent_model| agent_model.name == model);
+            let price = request_model.and_then(|request_model| request_model.price.as_ref());
             let event = ModelEvent::ModelRequestFinished {
                 agent: agent.clone(),
                 model,
@@ -476,7 +476,10 @@ impl AlreadyLoggedEvents {
 
     /// Returns whether `event` is already in the log, and removes one match.
     pub fn take_matching(&mut self, event: &Event) -> bool {
-        let index = self.0.iter().position(|known| is_same_event(known, event));
+        let index = self
+            .0
+            .iter()
+            .position(|recorded| is_same_event(recorded, event));
         index.is_some_and(|index| {
             self.0.remove(index);
             true
@@ -528,7 +531,7 @@ fn is_always_reemitted(event: &Event) -> bool {
 }
 
 /// Returns whether two events of subagents report the same thing.
-fn is_same_subagent_event(known: &SubagentEvent, event: &SubagentEvent) -> bool {
+fn is_same_subagent_event(recorded: &SubagentEvent, event: &SubagentEvent) -> bool {
     let call = |event: &SubagentEvent| {
         if let SubagentEvent::SubagentTool {
             event: ToolEvent::ToolCalled { call_id, .. },
@@ -540,23 +543,27 @@ fn is_same_subagent_event(known: &SubagentEvent, event: &SubagentEvent) -> bool 
             None
         }
     };
-    let is_same_kind = match (known, event) {
+    let is_same_kind = match (recorded, event) {
         (
-            SubagentEvent::SubagentModel { event: known, .. },
+            SubagentEvent::SubagentModel {
+                event: recorded, ..
+            },
             SubagentEvent::SubagentModel { event, .. },
-        ) => discriminant(known) == discriminant(event),
+        ) => discriminant(recorded) == discriminant(event),
         (
-            SubagentEvent::SubagentTool { event: known, .. },
+            SubagentEvent::SubagentTool {
+                event: recorded, ..
+            },
             SubagentEvent::SubagentTool { event, .. },
-        ) => discriminant(known) == discriminant(event),
-        (known, event) => discriminant(known) == discriminant(event),
+        ) => discriminant(recorded) == discriminant(event),
+        (recorded, event) => discriminant(recorded) == discriminant(event),
     };
-    is_same_kind && known.key() == event.key() && call(known) == call(event)
+    is_same_kind && recorded.key() == event.key() && call(recorded) == call(event)
 }
 
 /// Returns whether two events report the same thing. Times and other details of the moment may
 /// differ.
-fn is_same_event(known: &Event, event: &Event) -> bool {
+fn is_same_event(recorded: &Event, event: &Event) -> bool {
     if let (
         Event::Tool(ToolEvent::ToolCalled { call_id: a, .. }),
         Event::Tool(ToolEvent::ToolCalled { call_id: b, .. }),
@@ -564,12 +571,12 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     | (
         Event::Tool(ToolEvent::ToolFinished { call_id: a, .. }),
         Event::Tool(ToolEvent::ToolFinished { call_id: b, .. }),
-    ) = (known, event)
+    ) = (recorded, event)
     {
-        return a == b && known.agent() == event.agent();
+        return a == b && recorded.agent() == event.agent();
     }
-    if let (Event::Subagent(known), Event::Subagent(event)) = (known, event) {
-        return is_same_subagent_event(known, event);
+    if let (Event::Subagent(recorded), Event::Subagent(event)) = (recorded, event) {
+        return is_same_subagent_event(recorded, event);
     }
     let is_compared_in_full = matches!(
         event,
@@ -585,9 +592,9 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
         ) | Event::Tool(ToolEvent::PlanUpdated { .. })
     );
     if is_compared_in_full {
-        known == event
+        recorded == event
     } else {
-        known.is_same_kind(event) && known.agent() == event.agent()
+        recorded.is_same_kind(event) && recorded.agent() == event.agent()
     }
 }
 

@@ -123,7 +123,9 @@ impl ReplayPlanner {
                 after_steps: self.step_count(agent),
                 labels: labels.clone(),
             };
-            self.update_timeline(agent, |timeline| timeline.shown.push_back(shown_answers));
+            self.update_timeline(agent, |timeline| {
+                timeline.shown_answers.push_back(shown_answers);
+            });
         } else if let CoordinationEvent::Answered {
             agent,
             label,
