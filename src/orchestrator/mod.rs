@@ -599,28 +599,31 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
             .filter(|row| matches_outcome(&row.outcome))
             .count()
     };
-    let modes = count(|outcome| matches!(outcome, DeliveryOutcome::Mode { .. }));
-    let delivered = count(DeliveryOutcome::is_delivered).saturating_sub(modes);
+    let mode_changes = count(|outcome| matches!(outcome, DeliveryOutcome::Mode { .. }));
+    let delivered = count(DeliveryOutcome::is_delivered).saturating_sub(mode_changes);
     let partial = count(|outcome| matches!(outcome, DeliveryOutcome::Changed { hunks: Some(_) }));
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
     let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
     let reverted = count(|outcome| matches!(outcome, DeliveryOutcome::Reverted { .. }));
-    let other_rows: usize = [modes, delivered, failed, declined, reverted].iter().sum();
+    let other_rows: usize = [mode_changes, delivered, failed, declined, reverted]
+        .iter()
+        .sum();
     let refused = rows.len().saturating_sub(other_rows);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
-        let in_part = match partial {
+        let partial_note = match partial {
             0 => String::new(),
             _ if partial == delivered => " in part".to_owned(),
             _ => format!(", {partial} of them in part"),
         };
         summary = format!(
-            "{summary}; {} delivered{in_part}",
+            "{summary}; {} delivered{partial_note}",
             count_noun(delivered, "file")
         );
     }
-    if modes > 0 {
-        summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));
+    if mode_changes > 0 {
+        let changed_modes = count_noun(mode_changes, "directory mode");
+        summary = format!("{summary}, {changed_modes} changed");
     }
     for (files, outcome) in [
         (reverted, "reverted"),

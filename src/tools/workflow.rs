@@ -166,12 +166,12 @@ pub fn is_workflow_tool(name: &str) -> bool {
 /// vote for.
 pub fn coordination_offers(agents: usize, scoring: VoteScoring) -> Vec<ToolOffer> {
     let offered_count = if agents > 1 { COORDINATION.len() } else { 1 };
-    let offered = COORDINATION.iter().take(offered_count);
-    let offered = offered.map(|tool| match scoring {
+    let offered_tools = COORDINATION.iter().take(offered_count);
+    let offers = offered_tools.map(|tool| match scoring {
         VoteScoring::None if tool.name == UNSCORED_VOTE.name => UNSCORED_VOTE.offer(),
         VoteScoring::None | VoteScoring::Checklist => tool.offer(),
     });
-    offered.collect()
+    offers.collect()
 }
 
 /// Returns the tools offered to the agent that judges the final answer.
@@ -209,12 +209,12 @@ pub fn parse_model_call(
 }
 
 /// Returns the text that a reply of the final agent presents: the content of its last `new_answer`,
-/// which counts no more as an answer, or else its own text. A call that is written as text is taken
+/// which no longer counts as an answer, or else its own text. A call that is written as text is taken
 /// for that call. `None` if it says nothing.
 pub fn presented_text(text: &str, calls: &[CallRequest]) -> Option<String> {
     let mut latest_first = calls.iter().rev();
-    let given_answer = latest_first.find_map(|call| answer_content(&call.name, &call.arguments));
-    given_answer.or_else(|| {
+    let answer = latest_first.find_map(|call| answer_content(&call.name, &call.arguments));
+    answer.or_else(|| {
         let offers: Vec<ToolOffer> = COORDINATION.iter().map(ToolSpec::offer).collect();
         match parse_text_call(text, &offers) {
             Some(TextCall { name, arguments }) => answer_content(&name, &arguments),

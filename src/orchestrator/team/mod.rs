@@ -140,6 +140,7 @@ pub struct AgentTeam {
     /// The members.
     pub members: Vec<TeamMember>,
     config: Config,
+    /// The directory that massgen was started in.
     base: AbsPath,
     delivery_access: DeliveryAccess,
     resources: TeamResources,

@@ -80,12 +80,36 @@ impl AgentTeam {
         let open_paths =
             grants::describe_grants(&grants::permission_manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
-        let base_directory = member
+        let 
+<<<<<<< HEAD
+base_directory
+=======
+start_directory
+>>>>>>> T
+ = member
             .working_directory()
             .filter(|directory| Some(directory) != member.workspace.as_ref());
-        let base_directory = base_directory.as_ref().map(ToString::to_string);
+        let 
+<<<<<<< HEAD
+base_directory
+=======
+start_directory
+>>>>>>> T
+ = 
+<<<<<<< HEAD
+base_directory
+=======
+start_directory
+>>>>>>> T
+.as_ref().map(ToString::to_string);
         let input = SystemPromptInput {
-            base_directory: base_directory.as_deref(),
+            base_directory: 
+<<<<<<< HEAD
+base_directory
+=======
+start_directory
+>>>>>>> T
+.as_deref(),
             system_message: member.config.system_message.as_deref(),
             agent: member.number,
             agent_count: self.members.len(),
@@ -117,7 +141,7 @@ impl AgentTeam {
         }
     }
 
-    /// Notes that a model has written the criteria by which voters score answers, so that voters
+    /// Records that a model has written the criteria by which voters score answers, so that voters
     /// read them in their first messages.
     pub(in crate::orchestrator) fn use_generated_criteria(&mut self) {
         self.has_generated_criteria = true;
