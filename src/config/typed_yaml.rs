@@ -30,7 +30,7 @@ pub fn read_typed<T: DeserializeOwned>(text: &str) -> Result<T, YamlReadError> {
         message: diagnostic.message,
         span: diagnostic.span,
     });
-    node.and_then(|node| T::deserialize(NodeDeserializer(&node)))
+    node.and_then(|node| T::deserialize(YamlNodeDeserializer(&node)))
         .map_err(|error| error.with_location(text))
 }
 
@@ -70,9 +70,9 @@ impl de::Error for YamlReadError {
 
 /// A node as the source of a value. Text is expected where the type says so, whatever YAML infers
 /// from the scalar: `version: 1.10` is a version as written.
-struct NodeDeserializer<'n>(&'n YamlNode);
+struct YamlNodeDeserializer<'n>(&'n YamlNode);
 
-impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
+impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
     type Error = YamlReadError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlReadError> {
@@ -87,8 +87,8 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
                 },
                 YamlLiteral::Text => visitor.visit_str(&scalar.text),
             },
-            YamlValue::List(items) => visitor.visit_seq(NodeList(items.iter())),
-            YamlValue::Mapping(entries) => visitor.visit_map(NodeMapping::new(entries)),
+            YamlValue::List(items) => visitor.visit_seq(YamlListItems(items.iter())),
+            YamlValue::Mapping(entries) => visitor.visit_map(YamlMappingEntries::new(entries)),
         };
         value.map_err(|error| error.at(&self.0.span))
     }
@@ -136,7 +136,7 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
                 visitor.visit_enum(StrDeserializer::new(scalar.text.as_str()))
             }
             YamlValue::Mapping(entries) => {
-                visitor.visit_enum(MapAccessDeserializer::new(NodeMapping::new(entries)))
+                visitor.visit_enum(MapAccessDeserializer::new(YamlMappingEntries::new(entries)))
             }
             YamlValue::Null | YamlValue::List(_) => return self.deserialize_any(visitor),
         };
@@ -150,9 +150,9 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'_> {
 }
 
 /// The items of a list that are still to be read.
-struct NodeList<'n>(slice::Iter<'n, YamlNode>);
+struct YamlListItems<'n>(slice::Iter<'n, YamlNode>);
 
-impl<'de> SeqAccess<'de> for NodeList<'_> {
+impl<'de> SeqAccess<'de> for YamlListItems<'_> {
     type Error = YamlReadError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -161,18 +161,18 @@ impl<'de> SeqAccess<'de> for NodeList<'_> {
     ) -> Result<Option<T::Value>, YamlReadError> {
         let next_item = self.0.next();
         next_item
-            .map(|item| seed.deserialize(NodeDeserializer(item)))
+            .map(|item| seed.deserialize(YamlNodeDeserializer(item)))
             .transpose()
     }
 }
 
 /// The entries of a mapping that are still to be read, and the value of the key that was read last.
-struct NodeMapping<'n> {
+struct YamlMappingEntries<'n> {
     entries: slice::Iter<'n, YamlEntry>,
     value: Option<&'n YamlNode>,
 }
 
-impl<'n> NodeMapping<'n> {
+impl<'n> YamlMappingEntries<'n> {
     fn new(entries: &'n [YamlEntry]) -> Self {
         Self {
             entries: entries.iter(),
@@ -181,7 +181,7 @@ impl<'n> NodeMapping<'n> {
     }
 }
 
-impl<'de> MapAccess<'de> for NodeMapping<'_> {
+impl<'de> MapAccess<'de> for YamlMappingEntries<'_> {
     type Error = YamlReadError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -203,7 +203,7 @@ impl<'de> MapAccess<'de> for NodeMapping<'_> {
     ) -> Result<T::Value, YamlReadError> {
         let value = self.value.take();
         let value = value.ok_or_else(|| de::Error::custom("a value without a key"))?;
-        seed.deserialize(NodeDeserializer(value))
+        seed.deserialize(YamlNodeDeserializer(value))
     }
 }
 

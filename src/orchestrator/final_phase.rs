@@ -180,6 +180,7 @@ pub async fn present_and_deliver(
             .deliver_workspace(&mut effects, &permissions)
             .await?;
     }
+    let selected_by = delivery.selected_by;
     let open_delivery = delivery.open_delivery.as_ref();
     let name = open_delivery.map(|open| open.name().to_owned());
     if user_path_changes(&effects.changes, &permissions).any(is_in_place) {
@@ -192,21 +193,18 @@ pub async fn present_and_deliver(
     let rows = with_fingerprints(rows, user_tree_gate).await?;
     run_delivered_hooks(team, member, &rows, deadline).await?;
     let end = end_after_interrupt(end, &rows, deadline);
-    let undelivered = undelivered_note(
-        &rows,
-        name.as_deref().filter(|_| end != CoordinationEnd::Agreed),
-    );
+    let kept_name = name.as_deref().filter(|_| end != CoordinationEnd::Agreed);
     let notes = failed_delivery_note(&rows, member)
         .into_iter()
         .chain(unlisted_change_notes(&effects, &permissions))
-        .chain(undelivered);
+        .chain(undelivered_note(&rows, kept_name));
     for message in notes {
         session.emit(RunEvent::Warning { message }).await;
     }
     Ok(FinalPhaseResult {
         text,
         rows,
-        selected_by: delivery.selected_by,
+        selected_by,
         end,
         session: (is_complete && end == CoordinationEnd::Agreed).then_some(session),
     })

@@ -501,7 +501,7 @@ mod tests {
         assert_eq!(coordination.inputs, [submission(None), submission(None)]);
         let timeline = &coordination.visibility[&b];
         let shown_answers: Vec<String> = timeline
-            .shown
+            .shown_answers
             .iter()
             .map(|shown| format!("{} {}", shown.after_steps, shown.labels.len()))
             .collect();

@@ -80,36 +80,12 @@ impl AgentTeam {
         let open_paths =
             grants::describe_grants(&grants::permission_manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
-        let 
-<<<<<<< HEAD
-base_directory
-=======
-start_directory
->>>>>>> T
- = member
+        let base_directory = member
             .working_directory()
             .filter(|directory| Some(directory) != member.workspace.as_ref());
-        let 
-<<<<<<< HEAD
-base_directory
-=======
-start_directory
->>>>>>> T
- = 
-<<<<<<< HEAD
-base_directory
-=======
-start_directory
->>>>>>> T
-.as_ref().map(ToString::to_string);
+        let base_directory = base_directory.as_ref().map(ToString::to_string);
         let input = SystemPromptInput {
-            base_directory: 
-<<<<<<< HEAD
-base_directory
-=======
-start_directory
->>>>>>> T
-.as_deref(),
+            base_directory: base_directory.as_deref(),
             system_message: member.config.system_message.as_deref(),
             agent: member.number,
             agent_count: self.members.len(),
