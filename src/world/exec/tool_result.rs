@@ -138,8 +138,8 @@ impl BoundedText {
         self.omitted_lines > 0
     }
 
-    /// Returns the text, with a last line that says what was cut and how to get it, or `empty` if
-    /// there are no lines at all.
+    /// Returns the text, with a last line that says what was cut and how to get it, or `empty_text`
+    /// if there are no lines at all.
     pub(super) fn finish(mut self, empty_text: &str, remedy: &str) -> String {
         if self.text.is_empty() && self.omitted_lines == 0 {
             return empty_text.to_owned();
