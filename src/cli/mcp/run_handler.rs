@@ -50,14 +50,14 @@ enum CancelPolicy {
 }
 
 /// Error of a call: reported to the caller as a tool result, or as a protocol error.
-enum ToolCallError {
+enum RunCallError {
     Reported(Error),
     Protocol(ErrorData),
 }
 
-impl From<Error> for ToolCallError {
+impl From<Error> for RunCallError {
     fn from(error: Error) -> Self {
-        ToolCallError::Reported(error)
+        RunCallError::Reported(error)
     }
 }
 
@@ -74,7 +74,7 @@ impl RunHandler {
         &self,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ToolCallError> {
+    ) -> Result<CallToolResult, RunCallError> {
         let arguments = request.arguments;
         match request.name.as_ref() {
             "run_task" => self.run_task(parse_arguments(arguments)?, context).await,
@@ -88,7 +88,7 @@ impl RunHandler {
             name => {
                 let message = format!("there is no tool `{name}` here: see `tools/list`");
                 let error = ErrorData::invalid_params(message, None);
-                Err(ToolCallError::Protocol(error))
+                Err(RunCallError::Protocol(error))
             }
         }
     }
@@ -97,7 +97,7 @@ impl RunHandler {
         &self,
         RunTaskRequest { task, wait }: RunTaskRequest,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ToolCallError> {
+    ) -> Result<CallToolResult, RunCallError> {
         let started_run = self.runs.begin(&task).await?;
         let run = Arc::clone(&started_run.run);
         if wait {
@@ -111,7 +111,7 @@ impl RunHandler {
         &self,
         RunStatusRequest { run, wait }: RunStatusRequest,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ToolCallError> {
+    ) -> Result<CallToolResult, RunCallError> {
         let run = self.runs.find(&run)?;
         if wait {
             let started_run = StartedRun::subscribe(Arc::clone(&run));
@@ -121,7 +121,7 @@ impl RunHandler {
         Ok(success_result(run.status()))
     }
 
-    async fn apply(&self, request: ApplyRequest) -> Result<CallToolResult, ToolCallError> {
+    async fn apply(&self, request: ApplyRequest) -> Result<CallToolResult, RunCallError> {
         let run = request.run.clone();
         let (status, text) = self.runs.apply(request).await?;
         let mut result = success_result(json!({
@@ -138,7 +138,7 @@ impl RunHandler {
         &self,
         RunNameRequest { run }: RunNameRequest,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ToolCallError> {
+    ) -> Result<CallToolResult, RunCallError> {
         let run = self.runs.find(&run)?;
         run.stop().graceful.cancel();
         let started_run = StartedRun::subscribe(Arc::clone(&run));
@@ -153,7 +153,7 @@ impl RunHandler {
         started_run: StartedRun,
         on_cancel: CancelPolicy,
         context: &RequestContext<RoleServer>,
-    ) -> Result<(), ToolCallError> {
+    ) -> Result<(), RunCallError> {
         let StartedRun { run, mut updates } = started_run;
         let Ok(_waiting_slot) = self.waiting_slots.try_acquire() else {
             let name = run.name().unwrap_or_default();
@@ -178,7 +178,7 @@ impl RunHandler {
                         run.stop().graceful.cancel();
                     }
                     let error = ErrorData::internal_error("the call was cancelled", None);
-                    return Err(ToolCallError::Protocol(error));
+                    return Err(RunCallError::Protocol(error));
                 }
                 update = updates.recv() => match update {
                     Ok(sentence) => progress.notify(&sentence).await,
@@ -211,9 +211,9 @@ impl ProgressNotifier<'_> {
     }
 }
 
-impl From<String> for ToolCallError {
+impl From<String> for RunCallError {
     fn from(why: String) -> Self {
-        ToolCallError::Reported(usage_error(why))
+        RunCallError::Reported(usage_error(why))
     }
 }
 
@@ -249,8 +249,8 @@ impl ToolProvider for RunHandler {
     ) -> Result<CallToolResult, ErrorData> {
         match self.call(request, context).await {
             Ok(result) => Ok(result),
-            Err(ToolCallError::Reported(error)) => Ok(error_result(&error)),
-            Err(ToolCallError::Protocol(error)) => Err(error),
+            Err(RunCallError::Reported(error)) => Ok(error_result(&error)),
+            Err(RunCallError::Protocol(error)) => Err(error),
         }
     }
 }
