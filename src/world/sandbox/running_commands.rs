@@ -61,11 +61,11 @@ impl RunningCommands {
 
     /// Returns the running commands.
     pub(in crate::world::sandbox) fn ids(&self) -> Vec<ContainerCommandId> {
-        let running = self
+        let running_commands = self
             .commands
             .iter()
             .filter(|(_, alive)| alive.strong_count() > 0);
-        running.map(|(id, _)| id.clone()).collect()
+        running_commands.map(|(id, _)| id.clone()).collect()
     }
 
     /// Returns the running commands except one.
