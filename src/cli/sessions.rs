@@ -12,6 +12,7 @@ use crate::cli::logs::logs_directory;
 use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::prune;
+use crate::cli::run::run as start_run;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -64,7 +65,7 @@ pub(crate) fn run(
                 },
                 ..RunArguments::default()
             };
-            return crate::cli::run::run(host, &arguments, output, None);
+            return start_run(host, &arguments, output, None);
         }
         SessionsCommand::Fork { session } => {
             let copy = find_session(session)?.fork()?;

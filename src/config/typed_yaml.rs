@@ -93,6 +93,15 @@ impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
         value.map_err(|error| error.at(&self.0.span))
     }
 
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlReadError> {
+        match &self.0.value {
+            YamlValue::Scalar(scalar) if let Some(flag) = scalar.as_flag() => {
+                visitor.visit_bool(flag)
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlReadError> {
         match &self.0.value {
             YamlValue::Scalar(scalar) => visitor
@@ -125,6 +134,23 @@ impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
         visitor.visit_newtype_struct(self)
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, YamlReadError> {
+        match &self.0.value {
+            YamlValue::Mapping(_) => self.deserialize_any(visitor),
+            // A list could be read by the order of the fields, without their names.
+            YamlValue::Null | YamlValue::Scalar(_) | YamlValue::List(_) => {
+                let message = format!("expected a mapping, found {}", self.0.describe());
+                let error: YamlReadError = de::Error::custom(message);
+                Err(error.at(&self.0.span))
+            }
+        }
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -135,6 +161,9 @@ impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
             YamlValue::Scalar(scalar) => {
                 visitor.visit_enum(StrDeserializer::new(scalar.text.as_str()))
             }
+            YamlValue::Mapping(entries) if entries.len() != 1 => {
+                Err(de::Error::custom("expected a mapping with one key"))
+            }
             YamlValue::Mapping(entries) => {
                 visitor.visit_enum(MapAccessDeserializer::new(YamlMappingEntries::new(entries)))
             }
@@ -144,8 +173,8 @@ impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map struct identifier ignored_any
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
+        seq tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -251,6 +280,10 @@ mod tests {
             any: json!({"flag": false, "no": ["no", null, 1.5]}),
         };
         assert_eq!(read_typed::<Record>(text).unwrap(), record);
+        for flag in ["yes", "on", "'true'"] {
+            let record: Record = read_typed(&format!("is_new: {flag}")).unwrap();
+            assert!(record.is_new, "{flag}");
+        }
         let sized: Record = read_typed("kind: {sized: {bytes: 7}}").unwrap();
         assert_eq!(sized.kind, Some(RecordKind::Sized { bytes: 7 }));
     }
@@ -282,6 +315,19 @@ mod tests {
             (
                 "kind: {sized: {}}",
                 "missing field `bytes` at line 1, column 15",
+            ),
+            (
+                "- plain\n",
+                "expected a mapping, found a list at line 1, column 1",
+            ),
+            ("", "expected a mapping, found empty"),
+            (
+                "kind: {sized: {bytes: 1}, plain: ~}",
+                "expected a mapping with one key at line 1, column 7",
+            ),
+            (
+                "is_new: 1",
+                "invalid type: integer `1`, expected a boolean at line 1, column 9",
             ),
             (
                 "size: 1\nsize: 2\n",

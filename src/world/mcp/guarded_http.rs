@@ -81,6 +81,12 @@ impl GuardedHttpClient {
         }
     }
 
+    /// Forgets an outage that did not prevent these requests from succeeding as a whole, so that a
+    /// later failure is not attributed to it.
+    pub(super) fn forget_outage(&self) {
+        self.failures.is_down.store(false, Ordering::Relaxed);
+    }
+
     /// Sends a request, if its URL is allowed, and returns the response.
     pub(super) async fn send(
         &self,
@@ -94,12 +100,10 @@ impl GuardedHttpClient {
             return Err(why.into());
         }
         let response = tokio::time::timeout(REQUEST_TIME_MAX, self.exchange(request)).await;
-        let response = response.unwrap_or_else(|_| Err("no answer".into()));
-        let has_replied = response
-            .as_ref()
-            .is_ok_and(|response| !is_outage(response.status()));
-        self.failures.is_down.store(!has_replied, Ordering::Relaxed);
-        response
+        response.unwrap_or_else(|_| {
+            self.failures.is_down.store(true, Ordering::Relaxed);
+            Err("no answer".into())
+        })
     }
 
     async fn exchange(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
@@ -108,9 +112,12 @@ impl GuardedHttpClient {
             if refused_address(&error).is_some() {
                 self.failures.is_refused.store(true, Ordering::Relaxed);
             }
+            self.failures.is_down.store(true, Ordering::Relaxed);
             format!("`{shown_url}`: {}", root_cause(&error))
         };
         let mut received = self.client.execute(request).await.map_err(request_error)?;
+        let is_down = is_outage(received.status());
+        self.failures.is_down.store(is_down, Ordering::Relaxed);
         let mut response = Response::builder().status(received.status());
         for (name, value) in received.headers() {
             response = response.header(name, value);

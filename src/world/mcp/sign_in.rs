@@ -195,7 +195,10 @@ pub(super) async fn authorized_manager(
     ))
     .await;
     match restored {
-        Ok(manager) => Ok(manager.map(|manager| (manager, http))),
+        Ok(manager) => {
+            http.forget_outage();
+            Ok(manager.map(|manager| (manager, http)))
+        }
         Err(why) => Err(UnusableServer {
             why: quote_server(&why),
             cause: http.failure_cause(),
@@ -225,7 +228,11 @@ async fn restore_manager(
     let metadata = Box::pin(sign_in_metadata(server, http, resolution)).await?;
     // A different endpoint that the server names now must not get tokens that this one issued.
     if metadata.token_endpoint != registration.token_endpoint {
-        return Ok(None);
+        return match http.failure_cause() {
+            // Without its metadata, the usual endpoints of the server are assumed.
+            FailureCause::Server => Err("its authorization server cannot be reached".to_owned()),
+            FailureCause::Refusal => Ok(None),
+        };
     }
     manager.set_metadata(metadata);
     manager.set_credential_store(tokens.clone());

@@ -80,7 +80,8 @@ pub fn is_name(name: &str) -> bool {
 
 /// Returns the name of the run whose records are in `dir` or in a directory above it.
 pub fn name_of(dir: &AbsPath) -> Option<String> {
-    let mut names = dir.as_path().iter().filter_map(|name| name.to_str());
+    // The project may be in a directory whose name looks like that of a run.
+    let mut names = dir.as_path().iter().rev().filter_map(|name| name.to_str());
     names.find(|name| is_name(name)).map(str::to_owned)
 }
 

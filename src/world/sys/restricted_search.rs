@@ -85,7 +85,11 @@ fn search_settings() -> io::Result<Vec<PathBuf>> {
         };
         let mut entries = RawDir::new(&handle, &mut listing);
         while let Some(entry) = entries.next() {
-            let entry = entry?;
+            let entry = match entry {
+                // The directory was removed: it has no more entries.
+                Err(Errno::NOENT) => break,
+                entry => entry?,
+            };
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;

@@ -54,7 +54,7 @@ pub(crate) fn walk(
         entry.depth() == 0
             || !excluded_names
                 .iter()
-                .any(|excluded_names| name == *excluded_names)
+                .any(|excluded_name| name == *excluded_name)
     });
     walk.build_parallel()
         .visit(&mut EntryVisitorBuilder { root, on_batch });
