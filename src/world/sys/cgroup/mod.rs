@@ -9,7 +9,6 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use uuid::Uuid;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sys::cgroup::discovery::{CgroupResource, CgroupVersion, OwnCgroup, own_groups};
+use crate::world::sys::proc::{pid_namespace, start_time};
 
 /// The prefix of the name of every group that massgen creates.
 const NAME_PREFIX: &str = "massgen";
@@ -321,19 +321,12 @@ fn owner_from_name(name: &str) -> Option<&str> {
 /// Identifies a process among all others of this machine: its PID namespace, its PID there, and its
 /// start time.
 fn process_identity(pid: Pid) -> Option<String> {
-    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-    let digits = |text: &str| {
-        text.chars()
-            .filter(char::is_ascii_digit)
-            .collect::<String>()
-    };
-    let namespace = digits(namespace.to_str()?);
-    let pid = pid.as_raw_nonzero();
-    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    // The name of the program, in parentheses, may contain anything; the start time is the 20th
-    // field after it.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let start_time = fields.split_whitespace().nth(19)?;
+    let namespace: String = pid_namespace()?
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    let pid = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
+    let start_time = start_time(pid)?;
     Some(format!("{namespace}-{pid}-{start_time}"))
 }
 
