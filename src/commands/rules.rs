@@ -306,7 +306,8 @@ fn removes_root(command: &SimpleCommand) -> bool {
     let is_recursive = command
         .arguments()
         .any(|word| match word.strip_prefix("--") {
-            Some(long) => long == "recursive",
+            // GNU programs accept abbreviated options.
+            Some(long) => !long.is_empty() && "recursive".starts_with(long),
             None => word
                 .strip_prefix('-')
                 .is_some_and(|letters| letters.contains(['r', 'R'])),

@@ -174,13 +174,16 @@ pub(super) fn unescape(raw: &str, escapable: &str) -> String {
     text
 }
 
-/// Decodes the text of `$'…'`.
+/// Decodes the text of `$'…'` as bash does: a NUL character ends it.
 fn decode_ansi_c(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some((before, after)) = rest.split_once('\\') {
         text.push_str(before);
         let (c, length) = decode_escape(after);
+        if c == Some('\0') {
+            return text;
+        }
         text.extend(c);
         rest = after.get(length..).unwrap_or_default();
     }
@@ -191,18 +194,6 @@ fn decode_ansi_c(raw: &str) -> String {
 /// Decodes what follows a backslash in `$'…'`. Returns the character and the number of bytes it
 /// takes.
 fn decode_escape(after: &str) -> (Option<char>, usize) {
-    let decode_digits = |skip: usize, radix: u32, digits_max: usize| {
-        let text = after.get(skip..).unwrap_or_default();
-        let count = text
-            .chars()
-            .take(digits_max)
-            .take_while(|c| c.is_digit(radix))
-            .count();
-        let number = text
-            .get(..count)
-            .and_then(|text| u32::from_str_radix(text, radix).ok());
-        (number.and_then(char::from_u32), skip.saturating_add(count))
-    };
     let Some(first_character) = after.chars().next() else {
         return (Some('\\'), 0);
     };
@@ -215,13 +206,54 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
         'r' => '\r',
         't' => '\t',
         'v' => '\u{b}',
-        'x' => return decode_digits(1, 16, 2),
-        'u' => return decode_digits(1, 16, 4),
-        'U' => return decode_digits(1, 16, 8),
-        '0'..='7' => return decode_digits(0, 8, 3),
+        'x' if after.starts_with("x{") => {
+            let (number, length) = decode_digits(after, 2, 16, usize::MAX);
+            let closing = after.get(length..).unwrap_or_default().starts_with('}');
+            return (
+                low_byte(number),
+                length.saturating_add(usize::from(closing)),
+            );
+        }
+        'x' => return decode_character(after, 1, 16, 2),
+        'u' => return decode_character(after, 1, 16, 4),
+        'U' => return decode_character(after, 1, 16, 8),
+        '0'..='7' => {
+            let (number, length) = decode_digits(after, 0, 8, 3);
+            return (low_byte(number), length);
+        }
         other => other,
     };
     (Some(character), first_character.len_utf8())
+}
+
+/// Decodes the number of a character, after the first `skip` bytes of `text`. Returns the character
+/// and where its digits end.
+fn decode_character(
+    text: &str,
+    skip: usize,
+    radix: u32,
+    digits_max: usize,
+) -> (Option<char>, usize) {
+    let (number, end) = decode_digits(text, skip, radix, digits_max);
+    (number.and_then(char::from_u32), end)
+}
+
+/// Decodes a number after the first `skip` bytes of `text`, of its lowest 32 bits. Returns it, if
+/// there are digits, and where they end.
+fn decode_digits(text: &str, skip: usize, radix: u32, digits_max: usize) -> (Option<u32>, usize) {
+    let digits = text.get(skip..).unwrap_or_default().chars();
+    let digits: Vec<u32> = digits
+        .take(digits_max)
+        .map_while(|c| c.to_digit(radix))
+        .collect();
+    let add_digit = |number: u32, digit: &u32| number.wrapping_mul(radix).wrapping_add(*digit);
+    let number = (!digits.is_empty()).then(|| digits.iter().fold(0, add_digit));
+    (number, skip.saturating_add(digits.len()))
+}
+
+/// Returns the character whose number is the lowest byte of `number`, which is all that bash keeps.
+fn low_byte(number: Option<u32>) -> Option<char> {
+    number.map(|number| char::from(number.to_le_bytes()[0]))
 }
 
 /// Returns the text between `open` and a single quote.

@@ -338,6 +338,12 @@ static WRAPPERS: &[WrapperProgram] = &[
     },
 ];
 
+/// Returns whether `name` is one of these long options or the beginning of one: GNU programs accept
+/// abbreviations.
+fn names_option(name: &str, options: &[&str]) -> bool {
+    !name.is_empty() && options.iter().any(|option| option.starts_with(name))
+}
+
 /// Returns what a command runs; `has_piped_input` says whether its input is the output of another
 /// command.
 pub(super) fn wrapped_command(command: &SimpleCommand, has_piped_input: bool) -> WrappedCommand {
@@ -451,15 +457,15 @@ impl<'a> WrapperArguments<'a> {
     fn take_option(&mut self, wrapper: &WrapperProgram, option: &str) {
         if let Some(long_option) = option.strip_prefix("--") {
             let (name, value) = long_option.split_once('=').unwrap_or((long_option, ""));
-            let is_script = wrapper.script_options.contains(&name);
-            if wrapper.style == WrapperStyle::WordsAndInput && name == "replace" {
+            let is_script = names_option(name, wrapper.script_options);
+            if wrapper.style == WrapperStyle::WordsAndInput && names_option(name, &["replace"]) {
                 self.placeholder = Some(placeholder_or_default(value));
             }
             if is_script && long_option.contains('=') {
                 self.script = Some(ShellWord::literal(value));
             } else if is_script {
                 self.script = self.take_word();
-            } else if wrapper.value_options.contains(&long_option) {
+            } else if !long_option.contains('=') && names_option(name, wrapper.value_options) {
                 let _value = self.take_word();
             }
             return;

@@ -222,6 +222,10 @@ fn quotes_do_not_hide_a_name() {
         "\"rm\"",
         "$'rm'",
         "$'\\x72\\155'",
+        "$'\\562\\x{6d}'",
+        "$'\\x{172}m\\0ove'",
+        "$'rm\\x00'x",
+        "$'r\\u0000'm",
         "r\\\nm",
         "''rm",
         "$'\\u0072'm",
@@ -332,6 +336,8 @@ fn arguments_added_by_wrappers_are_known_only_at_run_time() {
     );
     check("git {}", ExtraArguments::None, &[git, Some("{}")]);
     check("timeout 5 git", ExtraArguments::None, &[git]);
+    check("timeout --kill 9 5 git", ExtraArguments::None, &[git]);
+    check("timeout --kill=9 5 git", ExtraArguments::None, &[git]);
     for (line, starts) in [
         ("find . -exec sh -c 'rm {}' \\;", WrappedKind::Unknown),
         (
