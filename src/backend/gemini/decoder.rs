@@ -30,7 +30,7 @@ const FILTERED_REASONS: &[&str] = &[
     "SPII",
 ];
 
-/// The finish reasons of a reply that failed: without a retry, something is missing in it.
+/// The finish reasons of a reply that the vendor could not complete: it has to be requested again.
 const FAILED_REASONS: &[&str] = &[
     "MALFORMED_FUNCTION_CALL",
     "MALFORMED_RESPONSE",
@@ -39,21 +39,22 @@ const FAILED_REASONS: &[&str] = &[
     "UNEXPECTED_TOOL_CALL",
 ];
 
-/// The finish reason of a reply without one.
+/// The vendor's default value of `finishReason`: no reason is given yet.
 const UNSPECIFIED: &str = "FINISH_REASON_UNSPECIFIED";
 
 /// The reason for which a reply ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FinishReason {
-    /// One that massgen knows.
-    Known(StopReason),
+    /// The reply ended in one of the ways that all vendors have.
+    Stopped(StopReason),
     /// It failed, with this explanation.
     Failed(String),
     /// A reason that the documentation does not list.
     Unknown(String),
-    /// `OTHER`, with this explanation: text may be cut, a call is never sent in parts.
-    Other(String),
-    /// None, in a response that has the field: more may follow.
+    /// `OTHER`, with this explanation: text may be cut off, so only a reply with tool calls counts
+    /// as complete.
+    VendorOther(String),
+    /// The field is there but holds the default value: more responses may follow.
     Unspecified,
 }
 
@@ -61,8 +62,9 @@ enum FinishReason {
 #[derive(Debug)]
 pub(super) struct GenerateContentDecoder<'a> {
     conversation: &'a Conversation,
+    /// Shared by all replies of the backend, so that a reason that repeats is reported once.
     last_unknown_finish: &'a Mutex<Option<String>>,
-    /// The parts that the vendor requires back: all but the thoughts.
+    /// The parts that later requests send back: all but thoughts without a signature.
     parts: Vec<Value>,
     usage: TokenUsage,
     /// The finish reason, once there is one.
@@ -137,6 +139,7 @@ impl<'a> GenerateContentDecoder<'a> {
             events.push(ReplyEvent::Usage(usage));
         }
         self.add_sources(&response);
+        // The last reason given counts.
         self.finish = finish_reason(&response).or_else(|| self.finish.take());
         Ok(events)
     }
@@ -162,8 +165,9 @@ impl<'a> GenerateContentDecoder<'a> {
         !matches!(self.finish, None | Some(FinishReason::Unspecified))
     }
 
-    /// Returns the event that reports an unknown finish reason, unless it is the last one again.
-    fn report_unknown_finish(&self, reason: String) -> Option<ReplyEvent> {
+    /// Returns the event that warns of a finish reason, unless the last warning was about the same
+    /// one.
+    fn warn_once_about_finish(&self, reason: String) -> Option<ReplyEvent> {
         let mut last_reason = self
             .last_unknown_finish
             .lock()
@@ -231,21 +235,21 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
         let finish = self.finish.take().ok_or(ReplyDecodeError::UnexpectedEnd)?;
         let function_calls = self.calls()?;
         let (stop, warning) = match finish {
-            FinishReason::Known(stop) => (stop, None),
+            FinishReason::Stopped(stop) => (stop, None),
             FinishReason::Unknown(reason) if !function_calls.is_empty() || self.has_text => {
-                (StopReason::Done, self.report_unknown_finish(reason))
+                (StopReason::Done, self.warn_once_about_finish(reason))
             }
-            FinishReason::Other(reason) if !function_calls.is_empty() => {
-                (StopReason::Done, self.report_unknown_finish(reason))
+            FinishReason::VendorOther(reason) if !function_calls.is_empty() => {
+                (StopReason::Done, self.warn_once_about_finish(reason))
             }
             FinishReason::Unspecified if !function_calls.is_empty() => {
                 let reason = UNSPECIFIED.to_owned();
-                (StopReason::Done, self.report_unknown_finish(reason))
+                (StopReason::Done, self.warn_once_about_finish(reason))
             }
             FinishReason::Unspecified => return Err(ReplyDecodeError::UnexpectedEnd),
             FinishReason::Failed(reason)
             | FinishReason::Unknown(reason)
-            | FinishReason::Other(reason) => {
+            | FinishReason::VendorOther(reason) => {
                 return Err(ReplyDecodeError::ReplyFailed(reason));
             }
         };
@@ -255,16 +259,16 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
             .and_then(SourceList::take_text)
             .filter(|_| self.has_text)
             .map(ReplyEvent::Text);
-        let calls = function_calls
-            .into_iter()
-            .map(ReplyEvent::Call)
-            .chain(warning);
-        let calls = sources.into_iter().chain(calls);
+        let mut events: Vec<ReplyEvent> = sources.into_iter().collect();
+        events.extend(function_calls.into_iter().map(ReplyEvent::Call));
+        events.extend(warning);
         let mut parts = std::mem::take(&mut self.parts);
         // Parts that hold only text can be rebuilt from the text.
         let is_special = parts.iter_mut().any(|part| plain_text(part).is_none());
         let echo = is_special.then(|| ReplyEvent::Echo(parts.into()));
-        Ok(calls.chain(echo).chain([ReplyEvent::End(stop)]).collect())
+        events.extend(echo);
+        events.push(ReplyEvent::End(stop));
+        Ok(events)
     }
 }
 
@@ -299,7 +303,7 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
 fn finish_reason(response: &Value) -> Option<FinishReason> {
     let text = |pointer| response.pointer(pointer).and_then(Value::as_str);
     if text("/promptFeedback/blockReason").is_some() {
-        return Some(FinishReason::Known(StopReason::Filtered));
+        return Some(FinishReason::Stopped(StopReason::Filtered));
     }
     let reason = text("/candidates/0/finishReason")?;
     let reason_and_message = match text("/candidates/0/finishMessage") {
@@ -308,13 +312,13 @@ fn finish_reason(response: &Value) -> Option<FinishReason> {
     };
     Some(match reason {
         "" | UNSPECIFIED => FinishReason::Unspecified,
-        "STOP" => FinishReason::Known(StopReason::Done),
-        "MAX_TOKENS" => FinishReason::Known(StopReason::Length),
+        "STOP" => FinishReason::Stopped(StopReason::Done),
+        "MAX_TOKENS" => FinishReason::Stopped(StopReason::Length),
         filtered if FILTERED_REASONS.contains(&filtered) => {
-            FinishReason::Known(StopReason::Filtered)
+            FinishReason::Stopped(StopReason::Filtered)
         }
         failed if FAILED_REASONS.contains(&failed) => FinishReason::Failed(reason_and_message),
-        "OTHER" => FinishReason::Other(reason_and_message),
+        "OTHER" => FinishReason::VendorOther(reason_and_message),
         _ => FinishReason::Unknown(reason_and_message),
     })
 }
