@@ -16,27 +16,30 @@ const FREE_BYTES_GOOD: u64 = 1024 * MIB;
 const FREE_BYTES_MIN: u64 = 16 * MIB;
 /// Number of free files (inodes) below which snapshots of a large workspace may run out.
 const FREE_FILES_GOOD: u64 = 100_000;
-/// Number of files that each run creates, roughly.
+/// Number of free files below which a run cannot work: roughly what each run creates.
 const FREE_FILES_MIN: u64 = 100;
 const MIB: u64 = 1024 * 1024;
 
 /// Checks the file system of the state directory.
-pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFinding> {
+pub(crate) fn check(state_dir: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFinding> {
     let disk = match disk {
         Ok(disk) => disk,
         Err(error) => return vec![DoctorArea::Disk.error_finding("state directory", &error)],
     };
     let works = |(_, fault): &&(FileSystemFeature, Option<String>)| fault.is_none();
-    let names: Vec<&str> = disk
+    let working_features: Vec<&str> = disk
         .feature_tests
         .iter()
         .filter(works)
         .map(|(feature, _)| feature_name(*feature))
         .collect();
-    let kind = disk.free_space.map_or("unknown", |space| space.kind);
-    let message = format!("`{state}` ({kind}): {} tested, all OK", names.join(", "));
-    let mut findings =
-        vec![DoctorArea::Disk.finding(FindingVerdict::Ok, "state directory", message)];
+    let mut findings = Vec::new();
+    if !working_features.is_empty() {
+        let kind = disk.free_space.map_or("unknown", |space| space.kind);
+        let working_list = working_features.join(", ");
+        let message = format!("`{state_dir}` ({kind}): {working_list} work");
+        findings.push(DoctorArea::Disk.finding(FindingVerdict::Ok, "state directory", message));
+    }
     let failures = disk
         .feature_tests
         .iter()
@@ -84,21 +87,22 @@ fn feature_failure(feature: FileSystemFeature, fault: &str) -> DoctorFinding {
     };
     let message = format!("not supported ({fault}): {consequence}");
     let finding = DoctorArea::Disk.finding(verdict, feature_name(feature), message);
-    remedy.into_iter().fold(finding, DoctorFinding::with_remedy)
+    match remedy {
+        Some(remedy) => finding.with_remedy(remedy),
+        None => finding,
+    }
 }
 
 fn check_space(space: &FreeSpace) -> Vec<DoctorFinding> {
     let verdict = space_verdict(space.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
     let message = format!("{} MiB free", space.free_bytes / MIB);
-    let mut findings = vec![with_space_remedy(
-        DoctorArea::Disk.finding(verdict, "space", message),
-    )];
+    let space_finding = DoctorArea::Disk.finding(verdict, "space", message);
+    let mut findings = vec![with_space_remedy(space_finding)];
     if let Some(files) = space.free_files {
         let verdict = space_verdict(files, FREE_FILES_GOOD, FREE_FILES_MIN);
         let message = format!("{files} more can be created");
-        findings.push(with_space_remedy(
-            DoctorArea::Disk.finding(verdict, "files", message),
-        ));
+        let files_finding = DoctorArea::Disk.finding(verdict, "files", message);
+        findings.push(with_space_remedy(files_finding));
     }
     findings
 }
@@ -123,7 +127,7 @@ fn with_space_remedy(finding: DoctorFinding) -> DoctorFinding {
 }
 
 /// Reports directories that may contain configs and cannot be read.
-pub(crate) fn config_directories(host: &Host) -> Vec<DoctorFinding> {
+pub(crate) fn check_config_directories(host: &Host) -> Vec<DoctorFinding> {
     let home_directories = host.home.iter().flat_map(|home| {
         [
             home.join(STATE_DIR),

@@ -87,7 +87,7 @@ async fn inspect(
     findings.extend(terminal::check(host, probe::terminal::terminal_size()));
     let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
-    findings.extend(disk::config_directories(host));
+    findings.extend(disk::check_config_directories(host));
     let choices = sandbox::requested_choices(team.config.as_ref());
     let trees: Vec<AbsPath> = team
         .config
