@@ -113,7 +113,7 @@ impl CaseRunner {
             verdict = self.run_in_directory(&runner, case) => verdict,
             () = stop.cancelled() => Ok(CaseVerdict::Skipped("it was interrupted".to_owned())),
         };
-        runner.clear().await?;
+        runner.clean_up().await?;
         verdict
     }
 

@@ -1,5 +1,6 @@
 //! Runs the scripts of a self-test with bash in a fresh directory, and cleans up everything that
-//! they leave. It must never run what an agent names.
+//! they leave. The scripts run unconfined: they must be massgen's own, never text or programs from
+//! an agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The program that runs the scripts.
 const SHELL: &str = "bash";
-/// Timeout for killing leftover processes and removing the directory.
-const CLEAR_TIME_MAX: Duration = Duration::from_mins(1);
-/// Largest output of a script that is read, in bytes.
+/// Timeout for killing leftover processes and emptying the directory.
+const CLEAN_UP_TIME_MAX: Duration = Duration::from_mins(1);
+/// How much output of a script is kept before the rest is dropped, in bytes; nobody reads it.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// Script that kills and removes everything that other scripts have left in `$ROOT`.
-const CLEAR_SCRIPT: &str = include_str!("clear.sh");
+const CLEAN_UP_SCRIPT: &str = include_str!("clean_up.sh");
 
 /// A fresh directory and the environment of the scripts that run in it.
 #[derive(Debug)]
@@ -93,9 +94,9 @@ impl ScriptRunner {
         Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     }
 
-    /// Runs a script with these arguments (`$0` first) in the directory, with `extra_env` to the
-    /// environment. It must write its output to files: a process that it leaves behind would keep
-    /// its standard output open.
+    /// Runs a script with these arguments (`$0` first) in the directory, with `extra_env` added to
+    /// the environment, where `$ROOT` is expanded. Its standard output is discarded. It must write
+    /// its output to files: a process that it leaves behind would keep its standard output open.
     pub async fn run(
         &self,
         script: &str,
@@ -128,13 +129,27 @@ impl ScriptRunner {
         }
     }
 
-    /// Kills every process that has the directory in its command line or environment, and removes
-    /// the directory.
-    pub async fn clear(self) -> Result<()> {
+    /// Kills every process that has the directory in its command line or environment, empties the
+    /// directory, and removes it, which dropping `self` does.
+    ///
+    /// # Errors
+    /// The directory cannot be emptied, or not in time.
+    pub async fn clean_up(self) -> Result<()> {
         let no_env = BTreeMap::new();
-        self.run(CLEAR_SCRIPT, &["clear"], &no_env, CLEAR_TIME_MAX)
+        let outcome = self
+            .run(CLEAN_UP_SCRIPT, &["clean_up"], &no_env, CLEAN_UP_TIME_MAX)
             .await?;
-        Ok(())
+        let problem = match outcome {
+            ScriptOutcome::Succeeded => return Ok(()),
+            ScriptOutcome::Failed => "cannot be emptied",
+            ScriptOutcome::TimedOut => "was not emptied in time",
+        };
+        let message = format!(
+            "the directory of the self-test, `{}`, {problem}",
+            self.path()
+        );
+        Err(Error::new(ErrorKind::Environment, message)
+            .with_hint("end the processes that use it, and remove it"))
     }
 }
 
