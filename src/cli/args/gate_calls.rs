@@ -1,5 +1,5 @@
-//! The command lines of calls outside of a run: `massgen tool`, `massgen sandbox`, and the hooks of
-//! other programs.
+//! The command lines of single calls to a gate: `massgen tool`, `massgen sandbox`, the hooks of
+//! other programs, and the options for the caller that `massgen mcp` and `massgen explain` share.
 
 use clap::{Args, Subcommand};
 
@@ -23,7 +23,7 @@ pub(crate) struct ToolArguments {
     /// `kubectl`. Default: as the config says, or in the sandbox.
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["sandbox", "docker"])]
     pub kubernetes: Option<String>,
-    /// The caller.
+    /// On whose behalf, and in which sandbox, the call is made.
     #[command(flatten)]
     pub caller: CallerArguments,
 }
@@ -31,7 +31,7 @@ pub(crate) struct ToolArguments {
 // Arguments of `massgen sandbox`.
 #[derive(Args, Debug)]
 pub(crate) struct SandboxArguments {
-    /// The caller.
+    /// On whose behalf, and in which sandbox, the call is made.
     #[command(flatten)]
     pub caller: CallerArguments,
     /// The program and its arguments.
@@ -47,7 +47,8 @@ pub(crate) enum HookCommand {
     PreToolUse(HookArguments),
 }
 
-// Arguments of a hook.
+// Arguments of a hook. They are not `CallerArguments`, because `--sandbox` would have no effect: the
+// program that asks runs the command itself.
 #[derive(Args, Debug)]
 pub(crate) struct HookArguments {
     /// The source of the grants.
@@ -92,7 +93,8 @@ pub(crate) struct CallerArguments {
 pub(crate) struct GrantsSource {
     /// JSON file with grants:
     /// `{"workspace":DIR,"temp_workspaces":[DIR],"context_paths":[{"path",
-    /// "permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Default: none.
+    /// "permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Default: the grants of
+    /// the config.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub grants: Option<String>,
     /// Config whose grants apply. Default: the config that a run would use.

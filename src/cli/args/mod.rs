@@ -1,5 +1,8 @@
 //! Defines the command line: parsing, help, completions and the manual pages follow from these
 //! types. Parsing does nothing else: it reads no file and starts no run.
+//!
+//! Types that derive `Args` have `//` comments, because clap prints a doc comment of theirs as the
+//! help of the command that contains them.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
