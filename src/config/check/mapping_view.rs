@@ -1,5 +1,6 @@
-//! Reads the mappings of the tree by the keys of the table, whose types determine those of the
-//! values. The walk has already reported every value of a wrong shape; here it counts as absent.
+//! Typed access to the mappings of the parsed YAML, by the keys of `config::keys`: the type of a key
+//! determines what is read. `key_walk` has already reported every value of a wrong shape; here it
+//! counts as absent.
 
 use crate::config::diagnostic::Span;
 use crate::config::keys::shape::{
@@ -11,6 +12,9 @@ use crate::config::size;
 use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 
 /// A mapping and its path.
+///
+/// A key may have several names. The lists under all of them are joined; of other values, the first
+/// that is set counts.
 #[derive(Clone, Debug)]
 pub(super) struct MappingView<'a> {
     /// The mapping.
@@ -45,13 +49,13 @@ impl<'a> MappingView<'a> {
         join_key(&self.path, name.unwrap_or(key.name()))
     }
 
-    /// Returns the value of a key, unless it is empty.
+    /// Returns the value of a key, unless it is null.
     pub(super) fn get(&self, key: &ConfigKey) -> Option<&'a YamlNode> {
         let value = &self.entry(key)?.value;
         (value.value != YamlValue::Null).then_some(value)
     }
 
-    /// Returns the entry of a key; of several names of the key, the first whose value is not empty
+    /// Returns the entry of a key; of several names of the key, the first whose value is not null
     /// counts.
     pub(super) fn entry(&self, key: &ConfigKey) -> Option<&'a YamlEntry> {
         let is_set = |entry: &&YamlEntry| entry.value.value != YamlValue::Null;
@@ -88,7 +92,8 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// Returns the number of a key in decimal digits, without an exponent.
+    /// Returns the number of a key in decimal digits, without an exponent: text, so that callers
+    /// convert it into whole units, such as billionths of a CPU, without rounding.
     pub(super) fn decimal(&self, key: &TypedKey<Decimal>) -> Option<String> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => Some(integer.to_string()),
@@ -114,19 +119,20 @@ impl<'a> MappingView<'a> {
 
     /// Returns the items of a list, each with its path; empty if there is no list.
     pub(super) fn items(&self, key: &TypedKey<NodeList>) -> Vec<(String, &'a YamlNode)> {
-        self.list_items(key)
+        self.items_of_any_list(key)
     }
 
     /// Returns the strings of a list.
     pub(super) fn texts<V: SeveralTexts>(&self, key: &TypedKey<V>) -> Vec<TextValue<'a>> {
-        let items = self.list_items(key).into_iter();
+        let items = self.items_of_any_list(key).into_iter();
         items
             .filter_map(|(path, item)| scalar_text(item, path))
             .collect()
     }
 
     /// Returns the entries of a list of mappings, or of a mapping of names to mappings, each with
-    /// its name if it has one. In a list, `name` holds it.
+    /// its name if it has one. In a list, `name` holds it. In a mapping, a name whose value is null
+    /// is an entry without keys: for some, such as a built-in role, the name says everything.
     pub(super) fn named_mappings(
         &self,
         key: &TypedKey<NamedSections>,
@@ -134,18 +140,19 @@ impl<'a> MappingView<'a> {
     ) -> Vec<(Option<TextValue<'a>>, MappingView<'a>)> {
         match self.get(key).map(|node| &node.value) {
             Some(YamlValue::List(_)) => {
-                let items = self.list_items(key).into_iter();
+                let items = self.items_of_any_list(key).into_iter();
                 let entries = items.filter_map(|(path, node)| MappingView::new(node, path));
                 entries.map(|entry| (entry.text(name), entry)).collect()
             }
             Some(YamlValue::Mapping(entries)) => {
                 let named_entries = entries.iter().map(|entry| {
-                    let path = format!("{}.{}", self.key_path(key), entry.key);
+                    let path = join_key(&self.key_path(key), &entry.key);
                     let name = TextValue {
                         value: &entry.key,
                         path: path.clone(),
                         span: &entry.key_span,
                     };
+                    // Not `new`: each name is an entry, whatever its value.
                     let node = &entry.value;
                     (Some(name), MappingView { node, path })
                 });
@@ -161,8 +168,9 @@ impl<'a> MappingView<'a> {
         names.iter().filter_map(|name| node.entry(name))
     }
 
-    /// Returns the items of the lists under all names of a key, each with its path.
-    fn list_items(&self, key: &ConfigKey) -> Vec<(String, &'a YamlNode)> {
+    /// Returns the items of the lists under all names of a key, each with its path. Unlike
+    /// [`Self::items`], it accepts keys whose values have other shapes too.
+    fn items_of_any_list(&self, key: &ConfigKey) -> Vec<(String, &'a YamlNode)> {
         let mut all_items = Vec::new();
         for entry in self.entries(key) {
             if let YamlValue::List(items) = &entry.value.value {
