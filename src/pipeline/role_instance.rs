@@ -10,7 +10,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::guard::FolderGuard;
 use crate::roles::{PipelineRole, PipelineStage, RoleRight, RoleWriteAccess};
 use crate::spending::totals::UsageTotals;
-use crate::world::git::checkout::PRIVATE_REPOSITORY;
+use crate::world::git::checkout::PRIVATE_GIT_DIR;
 
 /// The tool of roles with the right `edit`.
 const EDIT: &str = "edit_file";
@@ -239,7 +239,7 @@ fn instance_agent(
     let mut limited_agent = agent.clone();
     if role.has_right(RoleRight::Bash) {
         read.extend(directories.objects.iter().cloned());
-        write.push(checkout.join(PRIVATE_REPOSITORY));
+        write.push(checkout.join(PRIVATE_GIT_DIR));
     } else {
         limited_agent.commands = None;
         limited_agent.programs = None;

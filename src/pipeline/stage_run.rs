@@ -30,7 +30,7 @@ use crate::resume::{InterruptedRun, ResumeState, find_interrupted};
 use crate::roles::{PipelineStage, RoleRight};
 use crate::spending::totals::UsageTotals;
 use crate::text::single_line;
-use crate::world::git::checkout::{Checkout, PRIVATE_REPOSITORY};
+use crate::world::git::checkout::{Checkout, PRIVATE_GIT_DIR};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 use crate::world::git::private_repository::PrivateRepositorySpec;
 use crate::world::store::runs::{self, RunDir};
@@ -319,8 +319,8 @@ impl PipelineRun {
                 let author = self.author(stage_run, agent);
                 let spec = PrivateRepositorySpec {
                     branch: &branch,
-                    tip: &head,
-                    main: tip,
+                    branch_tip: &head,
+                    main_tip: tip,
                     author: &author,
                 };
                 bare_repository
@@ -338,7 +338,7 @@ impl PipelineRun {
             let mut directories = write_scope.write.iter().chain(&write_scope.read);
             directories.try_for_each(|dir| checkout.make_directory(dir))?;
             if stage_run.stage.role.has_right(RoleRight::Bash) {
-                checkout.refuse_symlinks(&RelPath::new(PRIVATE_REPOSITORY).unwrap_or_default())?;
+                checkout.refuse_symlinks(&RelPath::new(PRIVATE_GIT_DIR).unwrap_or_default())?;
             }
         }
         let dirs: Vec<AbsPath> = checkouts

@@ -399,8 +399,8 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         let identity = CommitAuthor::new("-x planner", "planner@massgen");
         let outset = |tip| PrivateRepositorySpec {
             branch: &own,
-            tip,
-            main: &first,
+            branch_tip: tip,
+            main_tip: &first,
             author: &identity,
         };
         let made = bare_repository

@@ -25,7 +25,7 @@ const GITLINK_PREFIX: &[u8] = b"160000 ";
 const GITIGNORE: &str = ".gitignore";
 
 /// The name of an agent's repository in its checkout.
-pub const PRIVATE_REPOSITORY: &str = ".git";
+pub const PRIVATE_GIT_DIR: &str = ".git";
 
 /// The files of a commit, in a directory.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl Checkout {
 
     /// Removes the agent's repository from the checkout, if there is one.
     pub fn remove_private_repository(&self) -> Result<()> {
-        let git_dir = self.dir.join(PRIVATE_REPOSITORY);
+        let git_dir = self.dir.join(PRIVATE_GIT_DIR);
         if file::exists(&git_dir) && clear::remove(&git_dir).is_err() {
             self.make_all_accessible()?;
             return clear::remove(&git_dir);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::git::bare_repository::{BareRepository, GitWorktree};
-use crate::world::git::checkout::PRIVATE_REPOSITORY;
+use crate::world::git::checkout::PRIVATE_GIT_DIR;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -23,22 +23,23 @@ pub struct PrivateRepositorySpec<'a> {
     /// The branch that is checked out.
     pub branch: &'a BranchName,
     /// The commit of that branch.
-    pub tip: &'a ObjectId,
+    pub branch_tip: &'a ObjectId,
     /// The commit of the shared branch.
-    pub main: &'a ObjectId,
+    pub main_tip: &'a ObjectId,
     /// The author of commits there.
     pub author: &'a CommitAuthor,
 }
 
 impl BareRepository {
     /// Creates the private repository of the checkout in `dir`; an existing one is removed,
-    /// whatever its state. It reads the objects of the bare repository, and writes its own.
+    /// whatever its state. It reads the objects of the bare repository, and writes its own. The files
+    /// of the checkout must already be there; none is written.
     pub async fn create_private_repository(
         &self,
         dir: &AbsPath,
         spec: PrivateRepositorySpec<'_>,
     ) -> Result<()> {
-        let git_dir = dir.join(PRIVATE_REPOSITORY);
+        let git_dir = dir.join(PRIVATE_GIT_DIR);
         if file::exists(&git_dir) {
             clear::remove(&git_dir)?;
         }
@@ -57,6 +58,7 @@ impl BareRepository {
             git_dir: &git_dir,
         };
         repository.run_git(&init).await?;
+        // Alternates: objects that it lacks are read from the bare repository.
         let info = git_dir.join("objects/info");
         dir::create_all(&info, DirectoryAudience::Umask)?;
         let objects = self.dir().join("objects");
@@ -67,18 +69,18 @@ impl BareRepository {
         }
         let PrivateRepositorySpec {
             branch,
-            tip,
-            main,
+            branch_tip,
+            main_tip,
             author,
         } = spec;
         let (name, address) = author.parts();
         let settings = [("user.name", name), ("user.email", address)];
         let reference = branch.reference();
         repository
-            .run_git(&["update-ref", "refs/heads/main", main.as_str()])
+            .run_git(&["update-ref", "refs/heads/main", main_tip.as_str()])
             .await?;
         repository
-            .run_git(&["update-ref", &reference, tip.as_str()])
+            .run_git(&["update-ref", &reference, branch_tip.as_str()])
             .await?;
         repository
             .run_git(&["symbolic-ref", "HEAD", &reference])
@@ -86,8 +88,9 @@ impl BareRepository {
         for (name, value) in settings.into_iter().chain(NO_MAINTENANCE) {
             repository.run_git(&["config", name, value]).await?;
         }
+        // The files are in place already: only the index is filled, so that git status is clean.
         repository
-            .run_git(&["read-tree", tip.as_str()])
+            .run_git(&["read-tree", branch_tip.as_str()])
             .await
             .map(drop)
     }
