@@ -1,5 +1,5 @@
 //! A pattern of an allow or block list: a regular expression that is matched from the start of a
-//! command, as Python's `re.match` does.
+//! command, as Python's `re.match` does, for which the configs of MassGen are written.
 
 use std::fmt;
 
