@@ -25,7 +25,7 @@ pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
 pub use crate::event::run::{OfferedSkill, RunEvent};
 pub use crate::event::subagent::{
-    CRITERIA_REQUEST, PREPARATION_CALL, SubagentEvent, SubagentKey, SubagentStatus,
+    CRITERIA_SUBAGENT, PREPARATION_CALL, SubagentEvent, SubagentKey, SubagentStatus,
 };
 pub use crate::event::tool::{ApprovalAnswer, InputChannel, NestedRefusal, ToolEvent};
 use crate::id::AgentId;

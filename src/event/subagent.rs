@@ -1,5 +1,6 @@
 //! The events of subagents: which task each works on, what it does, and how it ended. All events of
-//! a subagent name its parent as the agent, because the parent is charged for it.
+//! a subagent name its parent as the agent, because the parent is charged for it. Requests to the
+//! model before the first round are recorded as subagents too.
 
 use std::fmt;
 
@@ -9,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::event::{ModelEvent, ToolEvent};
 use crate::id::{AgentId, SubagentId};
 
-/// The id in place of a call's that requests before the first round have: no call starts them.
+/// The `call_id` of requests before the first round, which no call starts.
 pub const PREPARATION_CALL: &str = "preparation";
-/// The name of the conversation before the first round in which a model writes criteria for votes.
-pub const CRITERIA_REQUEST: &str = "criteria";
+/// The subagent id of the request in which a model writes the criteria for votes.
+pub const CRITERIA_SUBAGENT: &str = "criteria";
 
 /// An event of a subagent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +21,7 @@ pub const CRITERIA_REQUEST: &str = "criteria";
 pub enum SubagentEvent {
     /// An agent gave a part of its work to a subagent.
     SubagentStarted {
-        /// The agent.
+        /// The parent.
         agent: AgentId,
         /// The id of the agent's call in its conversation.
         call_id: String,
@@ -31,7 +32,7 @@ pub enum SubagentEvent {
     },
     /// A subagent asked its model. Its text is not streamed: the reply has it as a whole.
     SubagentModel {
-        /// The agent.
+        /// The parent.
         agent: AgentId,
         /// The id of the agent's call in its conversation.
         call_id: String,
@@ -42,7 +43,7 @@ pub enum SubagentEvent {
     },
     /// A subagent called a tool.
     SubagentTool {
-        /// The agent.
+        /// The parent.
         agent: AgentId,
         /// The id of the agent's call in its conversation.
         call_id: String,
@@ -53,7 +54,7 @@ pub enum SubagentEvent {
     },
     /// A subagent ended.
     SubagentFinished {
-        /// The agent.
+        /// The parent.
         agent: AgentId,
         /// The id of the agent's call in its conversation.
         call_id: String,
@@ -69,52 +70,14 @@ pub enum SubagentEvent {
 }
 
 impl SubagentEvent {
-    /// The names in the JSON form.
+    /// The values of `type` in the JSON form, one per variant.
     pub(super) const NAMES: &[&str] = &[
         "subagent_started",
         "subagent_model",
         "subagent_tool",
         "subagent_finished",
     ];
-}
 
-/// How a subagent ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SubagentStatus {
-    /// It gave its result.
-    Completed,
-    /// It gave no result: its model failed, or a limit was reached.
-    Failed,
-    /// Its time ran out.
-    Timeout,
-    /// Its parent stopped waiting for it.
-    Cancelled,
-}
-
-impl fmt::Display for SubagentStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SubagentStatus::Completed => "completed",
-            SubagentStatus::Failed => "failed",
-            SubagentStatus::Timeout => "timeout",
-            SubagentStatus::Cancelled => "cancelled",
-        })
-    }
-}
-
-/// Which subagent an event is about: the call that started it, and its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SubagentKey<'e> {
-    /// The agent that started it.
-    pub agent: &'e AgentId,
-    /// The id of the agent's call in its conversation.
-    pub call_id: &'e str,
-    /// The subagent.
-    pub subagent: &'e SubagentId,
-}
-
-impl SubagentEvent {
     /// Returns whether it is about a request before the first round.
     pub fn is_preparation(&self) -> bool {
         self.key().call_id == PREPARATION_CALL
@@ -153,4 +116,40 @@ impl SubagentEvent {
             },
         }
     }
+}
+
+/// How a subagent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SubagentStatus {
+    /// It gave its result.
+    Completed,
+    /// It gave no result: its model failed, or a limit was reached.
+    Failed,
+    /// Its time ran out.
+    Timeout,
+    /// Its parent stopped waiting for it.
+    Cancelled,
+}
+
+impl fmt::Display for SubagentStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubagentStatus::Completed => "completed",
+            SubagentStatus::Failed => "failed",
+            SubagentStatus::Timeout => "timeout",
+            SubagentStatus::Cancelled => "cancelled",
+        })
+    }
+}
+
+/// Which subagent an event is about: the call that started it, and its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SubagentKey<'e> {
+    /// The agent that started it.
+    pub agent: &'e AgentId,
+    /// The id of the agent's call in its conversation.
+    pub call_id: &'e str,
+    /// The subagent.
+    pub subagent: &'e SubagentId,
 }

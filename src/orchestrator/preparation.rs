@@ -11,7 +11,7 @@ use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
 };
 use crate::error::{Error, Result};
-use crate::event::{CRITERIA_REQUEST, PREPARATION_CALL, RunEvent};
+use crate::event::{CRITERIA_SUBAGENT, PREPARATION_CALL, RunEvent};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::PreparedTurn;
 use crate::prompts::preparation::{
@@ -91,7 +91,7 @@ impl PreparedTurn {
 
     async fn prepare_criteria(&mut self, config: GeneratedCriteriaConfig) -> Result<()> {
         let request = PreparationRequest {
-            name: CRITERIA_REQUEST,
+            name: CRITERIA_SUBAGENT,
             purpose: "write criteria for the votes".to_owned(),
             question: criteria_request(&self.task.question, config),
         };
@@ -112,7 +112,7 @@ impl PreparedTurn {
                 }
                 self.team.use_generated_criteria();
             }
-            Err(reason) => self.warn_about_missing(CRITERIA_REQUEST, &reason).await,
+            Err(reason) => self.warn_about_missing(CRITERIA_SUBAGENT, &reason).await,
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::config::{Config, ConfigContext, ConfigOrigin, OrchestratorConfig, loa
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{
-    CRITERIA_REQUEST, Event, ModelEvent, PREPARATION_CALL, RunEvent, SubagentEvent,
+    CRITERIA_SUBAGENT, Event, ModelEvent, PREPARATION_CALL, RunEvent, SubagentEvent,
 };
 use crate::id::AgentId;
 use crate::mentions::LookupResult;
@@ -228,7 +228,7 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
             ..
         }) = event
             && call_id == PREPARATION_CALL
-            && subagent.as_str() == CRITERIA_REQUEST
+            && subagent.as_str() == CRITERIA_SUBAGENT
         {
             Some(text)
         } else {
