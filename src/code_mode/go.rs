@@ -4,13 +4,13 @@
 
 use tree_sitter::Node;
 
-use crate::code_mode::PACKAGE;
+use crate::code_mode::TOOLS_PACKAGE;
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
 /// The advice for anything that opens files.
 const FILE_ADVICE: &str = "use `workspace_tools.ReadTextFile` and `workspace_tools.WriteFile`";
-/// The advice for anything that starts processes.
+/// The advice for anything that reaches other processes or code outside the program.
 pub(super) const COMMAND_ADVICE: &str = "use `workspace_tools.ExecuteCommand`";
 /// The advice for packages of the network.
 const NETWORK_ADVICE: &str = "programs have no network";
@@ -21,9 +21,9 @@ const IMPORT_ADVICE: &str = "use the packages for data (`strings`, `encoding/jso
                                `encoding/csv`, `sort`, `regexp`, …); what touches files is in \
                                `workspace_tools`";
 
-/// The packages that programs may import in addition to their own.
+/// The packages that programs may import besides `workspace_tools`.
 #[rustfmt::skip]
-const PACKAGES: &[&str] = &[
+const ALLOWED_PACKAGES: &[&str] = &[
     "bufio", "bytes", "cmp", "container/heap", "container/list", "container/ring", "context",
     "crypto/md5", "crypto/sha1", "crypto/sha256", "crypto/sha512", "encoding/base64",
     "encoding/binary", "encoding/csv", "encoding/hex", "encoding/json", "encoding/xml", "errors",
@@ -40,6 +40,7 @@ const FILE_METHODS: &[&str] = &["ParseFS", "ParseFiles", "ParseGlob"];
 pub(super) fn lint_go(program: &str) -> Result<(), LintRefusal> {
     let source = ProgramSource::parse(program, &tree_sitter_go::LANGUAGE.into())?;
     let nodes = source.nodes();
+    // The parents are there for the checks of Python; a node of Go is judged by itself.
     let check = |entry: &NodeWithParent<'_>| check_node(&source, entry.node);
     let findings: Vec<LintFinding> = nodes.iter().filter_map(check).collect();
     if findings.is_empty() {
@@ -60,15 +61,15 @@ fn check_node(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding>
         "import_spec" => {
             let literal = node.child_by_field_name("path")?;
             let path = source.text(literal).trim_matches(['"', '`']);
-            let problem = format!("the package {} is not open to programs", excerpt(path));
-            let is_listed = PACKAGES.contains(&path) || path == PACKAGE;
+            let problem = format!("the package {} is not allowed", excerpt(path));
+            let is_listed = ALLOWED_PACKAGES.contains(&path) || path == TOOLS_PACKAGE;
             (!is_listed).then(|| LintFinding::at_node(literal, problem, import_advice(path)))
         }
         "selector_expression" => {
             let field = node.child_by_field_name("field")?;
-            let problem = format!("{} is closed", excerpt(source.text(node)));
-            let is_closed = FILE_METHODS.contains(&source.text(field));
-            is_closed.then(|| LintFinding::at_node(field, problem, FILE_ADVICE))
+            let problem = format!("{} is not allowed", excerpt(source.text(node)));
+            let is_file_method = FILE_METHODS.contains(&source.text(field));
+            is_file_method.then(|| LintFinding::at_node(field, problem, FILE_ADVICE))
         }
         _ => None,
     }

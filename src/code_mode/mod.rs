@@ -22,7 +22,7 @@ use crate::tools::tool_selection::CommandOffering;
 pub const PROGRAM_BYTES_MAX: usize = 256 * 1024;
 
 /// The name of the package through which programs call tools.
-pub const PACKAGE: &str = "workspace_tools";
+pub const TOOLS_PACKAGE: &str = "workspace_tools";
 
 /// The language of an agent's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,17 +34,17 @@ fn files_processes_and_texts_that_run_are_refused_with_the_place() {
     check(
         PYTHON,
         "x = open('a')",
-        "1:5 `open` is closed: use `workspace_tools.read_text_file`",
+        "1:5 `open` is not allowed: use `workspace_tools.read_text_file`",
     );
     check(
         PYTHON,
         "def f():\n    return eval('1')",
-        "2:12 `eval` is closed: write the code itself",
+        "2:12 `eval` is not allowed: write the code itself",
     );
     check(
         PYTHON,
         "import os",
-        "1:8 the module `os` is not open to programs: use `workspace_tools",
+        "1:8 the module `os` is not allowed: use `workspace_tools",
     );
     check(
         PYTHON,
@@ -163,7 +163,7 @@ fn a_go_program_imports_what_is_listed() {
     check(
         GO,
         &importing("\"os\""),
-        "3:8 the package `os` is not open to programs: use `workspace_tools.ReadTextFile`",
+        "3:8 the package `os` is not allowed: use `workspace_tools.ReadTextFile`",
     );
     check(GO, "package tools\n", "1:1 the package is called `tools`");
 }
@@ -175,7 +175,7 @@ fn a_go_template_is_not_read_from_a_file() {
     check(
         GO,
         template,
-        "4:20 `template.New(\"a\").ParseFiles` is closed",
+        "4:20 `template.New(\"a\").ParseFiles` is not allowed",
     );
 }
 

@@ -149,7 +149,7 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
         .unwrap_err();
     assert_eq!(denial.rule, "program");
     assert!(denial.to_string().starts_with(
-        "denied: the program was not run:\nline 1, column 8: the module `sys_is_missing_here` is not open"
+        "denied: the program was not run:\nline 1, column 8: the module `sys_is_missing_here` is not allowed"
     ));
     let program = "import workspace_tools as w\nw.write_file('new.txt', 'x')\nprint('said')\n\
                    try:\n    w._call\nexcept NameError:\n    pass\n";

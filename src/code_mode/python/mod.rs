@@ -103,7 +103,7 @@ impl<'p> PythonLinter<'_, 'p> {
 
     fn check_module(&mut self, node: Node<'_>, module: &str) {
         if !is_importable(self.libraries, module) {
-            let problem = format!("the module {} is not open to programs", excerpt(module));
+            let problem = format!("the module {} is not allowed", excerpt(module));
             self.refuse(node, problem, import_advice(module));
         }
     }
@@ -113,7 +113,11 @@ impl<'p> PythonLinter<'_, 'p> {
         let full_name = format!("{module}.{member}");
         let is_special = member.starts_with("__") && member.ends_with("__");
         if let Some(advice) = member_advice(&full_name) {
-            self.refuse(node, format!("{} is closed", excerpt(&full_name)), advice);
+            self.refuse(
+                node,
+                format!("{} is not allowed", excerpt(&full_name)),
+                advice,
+            );
         } else if member.starts_with('_') && !is_special && is_importable(self.libraries, module) {
             let problem = format!("{} is private to its module", excerpt(member));
             self.refuse(node, problem, INTERNAL_ADVICE);
@@ -127,7 +131,7 @@ impl<'p> PythonLinter<'_, 'p> {
             "identifier" if is_value(node_with_parent) => {
                 let name = self.text(node);
                 if let Some(advice) = name_advice(name) {
-                    self.refuse(node, format!("{} is closed", excerpt(name)), advice);
+                    self.refuse(node, format!("{} is not allowed", excerpt(name)), advice);
                 }
             }
             "attribute" => {

@@ -1,7 +1,7 @@
 //! The modules that Python programs may import: those for data work, and the package. What a
 //! program needs beyond them is in the package.
 
-use crate::code_mode::PACKAGE;
+use crate::code_mode::TOOLS_PACKAGE;
 use crate::code_mode::language::PythonLibraries;
 use crate::code_mode::python::forbidden_names::{COMMAND_ADVICE, EVAL_ADVICE, FILE_ADVICE};
 
@@ -27,7 +27,7 @@ pub(super) fn is_importable(libraries: PythonLibraries, module: &str) -> bool {
     match module.split('.').next() {
         Some("numpy") => libraries >= PythonLibraries::Numpy,
         Some("pandas") => libraries >= PythonLibraries::Pandas,
-        _ => MODULES.contains(&module) || module == PACKAGE,
+        _ => MODULES.contains(&module) || module == TOOLS_PACKAGE,
     }
 }
 
