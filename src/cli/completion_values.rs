@@ -9,7 +9,7 @@ use crate::cli::batch::batches_directory;
 use crate::cli::continued_session::default_sessions;
 use crate::cli::logs::logs_directory;
 use crate::cli::output::CliOutput;
-use crate::cli::team::load_config_quietly;
+use crate::cli::team::load_config_without_warnings;
 use crate::cli::team_file::TeamFile;
 use crate::config::examples::EXAMPLES;
 use crate::config::lookup::{EXAMPLE_PREFIX, config_directories};
@@ -223,7 +223,8 @@ fn agent_names(config_name: Option<&str>, host: &Host) -> Vec<String> {
             .ok()
             .flatten(),
     };
-    let config = file.and_then(|file| load_config_quietly(&file, host, &mut discarded_output).ok());
+    let config =
+        file.and_then(|file| load_config_without_warnings(&file, host, &mut discarded_output).ok());
     let agents = config.into_iter().flat_map(|config| config.agents);
     agents.map(|agent| agent.id.to_string()).collect()
 }

@@ -23,7 +23,7 @@ use crate::cli::mcp::serve::serve_tools;
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::sandbox;
-use crate::cli::team::{load_config, load_config_quietly};
+use crate::cli::team::{load_config, load_config_without_warnings};
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
 use crate::commands::CommandRules;
@@ -455,7 +455,7 @@ fn open_grants_gates(
 /// Plans a team as a run would have it, without creating anything.
 fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<AgentTeam> {
     let host = environment::load(host).host;
-    let config = load_config_quietly(file, &host, output)?;
+    let config = load_config_without_warnings(file, &host, output)?;
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
     AgentTeam::assemble(
         &config,
@@ -501,7 +501,7 @@ fn open_team_gates(
     let mut config = match gate_use {
         GateUse::Session(..) => load_config(file, &host, output)?,
         GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => {
-            load_config_quietly(file, &host, output)?
+            load_config_without_warnings(file, &host, output)?
         }
     };
     if let Some(read_before_delete) = gate_use.read_before_delete() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::args::skills::{SkillSourceArguments, SkillsCommand};
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::output::{CliOutput, ReportFormat};
-use crate::cli::team::load_config_quietly;
+use crate::cli::team::load_config_without_warnings;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::skills::SkillsConfig;
@@ -80,7 +80,7 @@ fn configured_skills(
     for warning in &warnings {
         output.warning(warning);
     }
-    let config = load_config_quietly(&TeamFile::find(name, &host)?, &host, output)?;
+    let config = load_config_without_warnings(&TeamFile::find(name, &host)?, &host, output)?;
     let skills = config.orchestrator.skills;
     if skills.directories.is_empty() {
         return Err(

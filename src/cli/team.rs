@@ -14,7 +14,7 @@ use crate::config::team::{
     LocalServer, TeamOptions, WorkspaceMode, detected_backends, team_from_environment,
     team_from_options,
 };
-use crate::config::vendors::{KeyRequirement, VENDORS, Vendor};
+use crate::config::vendors::{VENDORS, Vendor};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
@@ -47,7 +47,7 @@ pub(crate) async fn detect_team(
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
     let variables = host.config_variables();
-    let servers = local_servers(&variables).await;
+    let servers = probe_local_servers(&variables).await;
     let team = team_from_environment(&variables, &servers, workspaces)?;
     output.note(&team.summary);
     if let [_] = team.config.agents.as_slice() {
@@ -68,6 +68,7 @@ pub(crate) fn configured_team(
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
+    // Clap makes these flags and `--config` conflict, so none is ignored here.
     if let Some(options) = team_options(arguments) {
         let variables = host.config_variables();
         let config = team_from_options(&options, &variables, models, workspaces)?;
@@ -105,6 +106,11 @@ pub(crate) struct ChosenTeam {
     pub config: Config,
     /// The file that describes it.
     pub file: Option<TeamFile>,
+}
+
+/// Returns whether flags describe the team.
+pub(crate) fn is_team_from_flags(arguments: &RunArguments) -> bool {
+    team_options(arguments).is_some()
 }
 
 /// Returns what the flags say about a team, if there are any such flags.
@@ -151,9 +157,9 @@ pub(crate) fn load_config(
     Ok(loaded_config.config)
 }
 
-/// Like [`load_config`], for commands about single calls, which run again and again: it leaves
-/// warnings to runs and to `massgen config check`.
-pub(crate) fn load_config_quietly(
+/// Like [`load_config`], for commands about single calls, which run again and again: warnings are
+/// left to runs and to `massgen config check`.
+pub(crate) fn load_config_without_warnings(
     file: &TeamFile,
     host: &Host,
     output: &mut CliOutput<'_>,
@@ -161,6 +167,8 @@ pub(crate) fn load_config_quietly(
     load_and_report(file, host, output).map(|loaded| loaded.config)
 }
 
+/// Loads a config, prints its errors, and refuses one that asks for more than a config found in the
+/// project may.
 fn load_and_report(
     file: &TeamFile,
     host: &Host,
@@ -185,22 +193,22 @@ fn load_and_report(
     }
 }
 
-/// Checks that a team can be built from keys and local servers. Servers are asked only if no key is
-/// set.
-pub(crate) async fn require_available_model(variables: &ConfigVariables) -> Result<()> {
+/// Checks that a team can be built from keys and local servers.
+pub(crate) async fn require_detectable_team(variables: &ConfigVariables) -> Result<()> {
+    // Keys alone are enough: no server is asked.
     if !detected_backends(variables, &[]).is_empty() {
         return Ok(());
     }
-    let servers = local_servers(variables).await;
+    let servers = probe_local_servers(variables).await;
     team_from_environment(variables, &servers, WorkspaceMode::None).map(drop)
 }
 
 /// Returns the local servers that answer, in the order of the vendor table.
-pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServer> {
+pub(crate) async fn probe_local_servers(variables: &ConfigVariables) -> Vec<LocalServer> {
     let http = HttpClient::new();
     let queries = VENDORS
         .iter()
-        .filter(|vendor| is_local(vendor))
+        .filter(|vendor| vendor.is_local_server)
         .map(|vendor| {
             probe_server(
                 &http,
@@ -211,10 +219,6 @@ pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServe
             )
         });
     join_all(queries).await.into_iter().flatten().collect()
-}
-
-fn is_local(vendor: &Vendor) -> bool {
-    vendor.is_http() && vendor.key_requirement == KeyRequirement::Optional
 }
 
 async fn probe_server(

@@ -4,7 +4,7 @@ use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::doctor::keys::configured_variables;
 use crate::cli::environment::LoadedEnvironment;
 use crate::cli::output::CliOutput;
-use crate::cli::team::local_servers;
+use crate::cli::team::probe_local_servers;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::Severity;
 use crate::config::team::{WorkspaceMode, team_from_environment};
@@ -96,7 +96,7 @@ fn check_command(file: &TeamFile) -> String {
 
 async fn detect_team(loaded_environment: &LoadedEnvironment) -> DoctorTeam {
     let variables = loaded_environment.host.config_variables();
-    let servers = local_servers(&variables).await;
+    let servers = probe_local_servers(&variables).await;
     let team = team_from_environment(&variables, &servers, WorkspaceMode::None);
     let keys = configured_variables(loaded_environment);
     let vendor = keys.values().flatten().next();

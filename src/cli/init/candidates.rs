@@ -6,7 +6,7 @@ use crate::cli::init::discovery::{FoundLogin, describe_program};
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
-use crate::cli::team::local_servers;
+use crate::cli::team::probe_local_servers;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::config::external_agents::{ExternalAgentKind, KINDS, SIGN_IN_HINT, find_kind};
 use crate::config::model_family::reject_model_lists;
@@ -68,7 +68,7 @@ pub(super) fn agents_from_flags(
 /// Returns everything that is found, models before programs. Logins are only named.
 pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<TeamCandidate>> {
     let env = host.config_variables();
-    let servers = single_thread_runtime()?.block_on(local_servers(&env));
+    let servers = single_thread_runtime()?.block_on(probe_local_servers(&env));
     let backends = detected_backends(&env, &servers).into_iter();
     let models = backends.map(|entry| {
         let source = if entry.backend.vendor.is_local_server {

@@ -13,7 +13,7 @@ use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
-use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_available_model};
+use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_detectable_team};
 use crate::config::model_family::{foreign_model_warning, misspelling_warning};
 use crate::config::storage_path::{SESSIONS, StoragePath};
 use crate::config::team::WorkspaceMode;
@@ -114,7 +114,7 @@ impl SessionState {
     /// user without any reads what to do before the first question, not after the first prompt.
     pub(crate) async fn require_model(&self) -> Result<()> {
         let Some(team) = &self.team else {
-            return require_available_model(&self.host.config_variables()).await;
+            return require_detectable_team(&self.host.config_variables()).await;
         };
         connect_all(&team.config, &self.models, &self.host).map(drop)
     }

@@ -13,7 +13,7 @@ use crate::cli::environment;
 use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
-use crate::cli::team::load_config_quietly;
+use crate::cli::team::load_config_without_warnings;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::server_package::{PackageRegistry, ServerPackage};
@@ -51,7 +51,7 @@ pub(crate) fn install(
             Error::new(ErrorKind::Config, message).with_hint("name one with `--config`")
         })?,
     };
-    let config = load_config_quietly(&file, host, output)?;
+    let config = load_config_without_warnings(&file, host, output)?;
     let uses = select_packages(&config, &arguments.servers, file.name())?;
     let store = package_store(host)?;
     if uses.is_empty() {
