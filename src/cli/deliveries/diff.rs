@@ -7,7 +7,8 @@ use crate::cli::deliveries::diff_text::{diff_lines, diff_stat, stat_line, stat_s
 use crate::cli::deliveries::parts::newest_part;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
-    deliveries_directory, display_path, find_delivery, recover, require_known_path, resolve_paths,
+    deliveries_directory, display_path, find_delivery, finish_interrupted_deliveries,
+    require_known_path, resolve_paths,
 };
 use crate::cli::output::{CliOutput, line_pieces};
 use crate::delivery::plan::DeliveryPlan;
@@ -50,7 +51,7 @@ fn show_pipeline(
     arguments: &DiffArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    recover(host, output)?;
+    finish_interrupted_deliveries(host, output)?;
     let name = pipeline.name();
     let show = |delivery: &OpenDelivery| {
         let plan = plan_pending(delivery)?;

@@ -32,7 +32,7 @@ pub(crate) fn deliveries_directory(host: &Host) -> AbsPath {
 
 /// Completes or rolls back the deliveries that an earlier process left unfinished here, and warns
 /// about them.
-pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+pub(crate) fn finish_interrupted_deliveries(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     for note in recovery::recover(&deliveries_directory(host))? {
         output.warning(&note);
     }
@@ -47,7 +47,7 @@ fn find_delivery(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<(AbsPath, String)> {
-    recover(host, output)?;
+    finish_interrupted_deliveries(host, output)?;
     let deliveries = deliveries_directory(host);
     let name = find(requested_run, &deliveries, usage)?;
     Ok((deliveries, name))

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::cli::args::{ApplyArguments, HistoryModeArgument};
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
-use crate::cli::deliveries::{deliveries_directory, recover, resolve_paths};
+use crate::cli::deliveries::{deliveries_directory, finish_interrupted_deliveries, resolve_paths};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::run::runtime;
@@ -50,7 +50,7 @@ pub(crate) fn run(
     arguments: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    recover(host, output)?;
+    finish_interrupted_deliveries(host, output)?;
     let history_mode = history_mode(&dir, arguments)?;
     let runtime = runtime()?;
     let pipeline_delivery = runtime.block_on(open_delivery(dir, history_mode, host))?;

@@ -1,6 +1,6 @@
 //! Resumes interrupted runs and pipelines for the page, as `massgen --continue` does without a
-//! task. They are resumed only with a team that the server was started with: its config gives them
-//! their rights.
+//! task. Only with a team that the server was started with, because the rights of a resumed run come
+//! from its config.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::default_sessions;
-use crate::cli::deliveries::recover;
+use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::execution::{
     OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
 };
@@ -21,6 +21,7 @@ use crate::cli::pipeline::run::{
     resume_with_team as resume_pipeline,
 };
 use crate::cli::resume::{ResumedTeam, recorded_flags, resume_with_team};
+use crate::cli::team::is_team_from_flags;
 use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
@@ -36,12 +37,12 @@ use crate::world::store::pipelines::{self, PipelineDir, PipelineRecord};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::redact::Redactor;
 use crate::world::store::runs::RunDir;
-use crate::world::store::sessions::find;
+use crate::world::store::sessions;
 
 /// Body of `POST /api/runs/{id}/continue`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ContinueRequest {
+pub(super) struct ResumeRequest {
     /// Limits of a pipeline instead of those that it has.
     #[serde(default)]
     limits: Map<String, Value>,
@@ -53,7 +54,7 @@ struct RecordedConfig<'r> {
     /// Its text, without secrets.
     text: Option<&'r str>,
     /// Whether flags described the team instead.
-    is_described: bool,
+    is_team_from_flags: bool,
     /// The id by which a terminal resumes it.
     id: &'r str,
 }
@@ -61,13 +62,10 @@ struct RecordedConfig<'r> {
 impl<'r> RecordedConfig<'r> {
     /// Returns the config of a run with this record and these flags.
     fn from_run(metadata: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
-        // A team without a file is the one that the server has found, not one that flags describe.
-        let is_described =
-            !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
         Self {
             path: metadata.config_path.as_ref(),
             text: metadata.config.as_deref(),
-            is_described,
+            is_team_from_flags: is_team_from_flags(flags),
             id: &metadata.session_id,
         }
     }
@@ -77,7 +75,7 @@ impl<'r> RecordedConfig<'r> {
         Self {
             path: record.config_path.as_ref(),
             text: record.config.as_deref(),
-            is_described: false,
+            is_team_from_flags: false,
             id: name,
         }
     }
@@ -101,12 +99,13 @@ struct RunResumption {
 pub(super) async fn resume(
     State(server): State<WebServer>,
     Path(id): Path<String>,
-    JsonBody(request): JsonBody<ContinueRequest>,
+    JsonBody(request): JsonBody<ResumeRequest>,
 ) -> ApiResult {
     let limits = RequestedLimits::parse(&request.limits)?;
     if pipelines::is_name(&id) {
         let resumption = {
             let server = server.clone();
+            // The outer result is that of the blocking task.
             run_blocking(move || Ok(prepare_pipeline(&server, &id, limits))).await??
         };
         return begin_run(&server, |run| execute_resumed_pipeline(resumption, run)).await;
@@ -118,13 +117,13 @@ pub(super) async fn resume(
     }
     let resumption = {
         let server = server.clone();
-        run_blocking(move || Ok(prepare(&server, &run))).await??
+        run_blocking(move || Ok(prepare_run(&server, &run))).await??
     };
     begin_run(&server, |run| execute_resumed_run(resumption, run)).await
 }
 
 /// Finds what a run is resumed with.
-fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<RunResumption> {
+fn prepare_run(server: &WebServer, run: &RunDir) -> ApiResult<RunResumption> {
     let interrupted_run = find_interrupted_run(server, run)?;
     let flags = recorded_flags(&interrupted_run.metadata)?;
     let metadata = &interrupted_run.metadata;
@@ -163,8 +162,8 @@ fn find_interrupted_run(server: &WebServer, run: &RunDir) -> ApiResult<Interrupt
         .metadata()
         .map(|metadata| metadata.session_id)
         .ok_or_else(not_resumable)?;
-    let sessions = default_sessions(server.host());
-    let session_exists = |session: &str| find(session, &sessions).is_ok();
+    let sessions_directory = default_sessions(server.host());
+    let session_exists = |session: &str| sessions::find(session, &sessions_directory).is_ok();
     let interrupted_run =
         find_interrupted(&server.logs_directory(), Some(&session), session_exists)?;
     let is_requested_run =
@@ -177,7 +176,8 @@ fn find_interrupted_run(server: &WebServer, run: &RunDir) -> ApiResult<Interrupt
 /// Returns the team of the server that has this config, unchanged since.
 fn find_team(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<ResumedTeam> {
     let has_config = |named: &&NamedTeam| match &named.team.file {
-        None => config.text.is_none() && !config.is_described,
+        // A team without a file is the one that the server has detected.
+        None => config.text.is_none() && !config.is_team_from_flags,
         Some(file) => {
             let secrets = secret_values(&named.team.config, server.host());
             let text = Redactor::new(secrets).text(&file.text());
@@ -214,11 +214,12 @@ async fn execute_resumed_pipeline(
 ) -> Result<RunOutcome> {
     let PipelineResumption { dir, team, flags } = resumption;
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
-    recover(&team.host, &mut output)?;
+    finish_interrupted_deliveries(&team.host, &mut output)?;
     let repository = PipelineRepository::reopen(dir, &team.host.env).await?;
     repository.require_start_directory(&team.host.cwd, "start the server there")?;
     let (stop, mode) = (run.stop().clone(), OutputMode::Page(&run));
     let execution = resume_pipeline(repository, team, &flags, stop, &mut output, mode);
+    // Boxed: the future is large.
     Box::pin(execution).await
 }
 
@@ -230,9 +231,10 @@ async fn execute_resumed_run(resumption: RunResumption, run: Arc<PageRun>) -> Re
         flags,
     } = resumption;
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
-    recover(&team.host, &mut output)?;
+    finish_interrupted_deliveries(&team.host, &mut output)?;
     let run_request = resume_with_team(&interrupted_run, team, &flags, &mut output)?;
     let stop = run.stop().clone();
+    // Boxed: the future is large.
     Box::pin(execute_and_show(
         run_request,
         UserPresence::Absent,

@@ -14,7 +14,7 @@ use crate::cli::args::RunArguments;
 use crate::cli::broad_paths::reject_broad_mentions;
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::ContinuedSession;
-use crate::cli::deliveries::recover;
+use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::dry_run;
 use crate::cli::execution::{OutputMode, RunOutcome, execute};
 use crate::cli::mentions;
@@ -251,7 +251,7 @@ async fn execute_run(
     run: Arc<PageRun>,
 ) -> Result<RunOutcome> {
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
-    recover(&prepared.host, &mut output)?;
+    finish_interrupted_deliveries(&prepared.host, &mut output)?;
     let stop = run.stop().clone();
     let mode = OutputMode::Page(&run);
     Box::pin(execute(prepared, &flags, stop, &mut output, mode)).await
