@@ -1,5 +1,5 @@
 //! Implements `massgen explain calls`: reads one tool call per line and prints one decision per
-//! line.
+//! line. No server is started for an explanation, so calls of its tools are denied as unknown.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, Read as _, Write};
@@ -67,16 +67,16 @@ pub fn explain_calls(
     let (mut line, mut reply_line) = (Vec::new(), Vec::new());
     loop {
         reply_line.clear();
-        let line_outcome = read_line(&mut input, &mut line)
+        let line_read = read_line(&mut input, &mut line)
             .map_err(|error| Error::io("cannot read tool calls from standard input", error))?;
-        let outcome = match line_outcome {
+        let reply = match line_read {
             LineReadOutcome::End => return Ok(()),
             LineReadOutcome::TooLong => {
                 Err(format!("the line has more than {LINE_BYTES_MAX} bytes"))
             }
             LineReadOutcome::Whole => write_reply(agents, &line, &mut reply_line),
         };
-        let serialize_result = match outcome {
+        let encoded = match reply {
             Ok(()) => Ok(()),
             Err(error) => {
                 reply_line.clear();
@@ -84,11 +84,11 @@ pub fn explain_calls(
             }
         };
         reply_line.push(b'\n');
-        let result = serialize_result
+        let written = encoded
             .map_err(io::Error::from)
             .and_then(|()| output.write_all(&reply_line))
             .and_then(|()| output.flush());
-        match result {
+        match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             result => result.map_err(|error| Error::io("cannot write the decisions", error))?,
         }
@@ -122,8 +122,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineRea
     Ok(LineReadOutcome::Whole)
 }
 
-/// Writes the decision about the call in `line` to `reply_line`. The error says why it is not a
-/// call.
+/// Writes the decision about the call in `line` to `reply_line`. The error says why there is no
+/// decision.
 fn write_reply(
     agents: &[AgentGates],
     line: &[u8],
@@ -131,9 +131,11 @@ fn write_reply(
 ) -> std::result::Result<(), String> {
     let request: ExplainRequest<'_> =
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
-    let gates = find_gate(agents, request.agent.as_deref())?;
+    let gates = find_gates(agents, request.agent.as_deref())?;
     let phase = request.phase.unwrap_or(Phase::Coordination);
-    let result = match parse(&request.tool, request.args.get(), &ToolCatalogue::default()) {
+    // No server is started for an explanation: its tools are unknown.
+    let catalogue = ToolCatalogue::default();
+    let encoded = match parse(&request.tool, request.args.get(), &catalogue) {
         Ok(call) => {
             let gate = gates.gate(phase);
             let (judgement, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
@@ -146,17 +148,18 @@ fn write_reply(
         }
         Err(error) => serde_json::to_writer(reply_line, &parse_error_reply(&error)),
     };
-    result.map_err(|error| error.to_string())
+    encoded.map_err(|error| error.to_string())
 }
 
 /// Returns the gates of the agent `name`; without a name, those of the only agent.
-fn find_gate<'a>(
+fn find_gates<'a>(
     agents: &'a [AgentGates],
     name: Option<&str>,
 ) -> std::result::Result<&'a AgentGates, String> {
     let is_requested = |gates: &&AgentGates| match (&gates.agent, name) {
         (Some(agent), Some(name)) => agent.as_str() == name,
         (Some(_), None) => agents.len() == 1,
+        // Grants of the caller apply whatever agent the line names.
         (None, _) => true,
     };
     agents.iter().find(is_requested).ok_or_else(|| match name {
@@ -189,6 +192,7 @@ fn decision_reply<'v>(
     let mut refusals = verdicts
         .iter()
         .filter_map(|verdict| verdict.refusal.as_ref());
+    // A path is either denied by a rule or waits for a question to the user.
     let is_denial = |refusal: &&AccessRefusal| refusal.rule != ASKED_BY_CONFIG;
     let denial = refusals.clone().find(is_denial);
     let rule_and_reason = |refusal: &'v AccessRefusal| (refusal.rule, refusal.reason.as_str());
