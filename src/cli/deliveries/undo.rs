@@ -1,4 +1,5 @@
-//! Implements `massgen undo`.
+//! Implements `massgen undo`, and the report of what was undone or delivered again, which
+//! `massgen apply` prints too.
 
 use crate::cli::args::UndoArguments;
 use crate::cli::deliveries::parts::{earlier_parts, newest_part, revertible_parts};
@@ -54,6 +55,7 @@ pub(crate) fn run(
         ));
     }
     let status = report(&name, &host.cwd, &rows, reported_move, output)?;
+    // With `--path`, the rest of this part has to be reverted before an earlier one.
     if paths.is_empty() {
         offer_earlier_part(&name, &deliveries, output)?;
     }
@@ -71,6 +73,7 @@ fn find_revertible(
         Ok(delivery) => return Ok(delivery),
         Err(error) => error,
     };
+    // `last` names no pipeline: without a delivery, there is nothing to revert.
     let requested_pipeline = if requested_run == LAST {
         None
     } else {
@@ -126,7 +129,7 @@ pub(super) enum ReportedMove {
 }
 
 impl ReportedMove {
-    /// Returns what was done, as it is said of a path.
+    /// Returns what was done with a path, as a participle.
     fn word(self) -> &'static str {
         match self {
             ReportedMove::Undo | ReportedMove::ForcedUndo => "undone",
