@@ -68,6 +68,7 @@ impl RequestedLimits {
         if self.cost.is_none() {
             return Ok(());
         }
+        // Prices are required only of a config that limits the cost.
         let mut limited_config = config.clone();
         limited_config.limits.cost = self.cost;
         require_prices(&limited_config, models).map_err(|error| with_field(error.into(), COST))
@@ -86,7 +87,7 @@ impl RequestedLimits {
     }
 }
 
-/// Returns the limits in force as the page reads them.
+/// Returns the limits of the budget in force, as the page reads them.
 pub(super) fn limits_json(limits: &BudgetLimits) -> Value {
     json!({
         COST: limits.cost.map(|cost| cost.to_string()),
@@ -130,7 +131,7 @@ fn read_count(
 }
 
 /// Returns a limit as it would be typed; `None` if it is not given. What is neither text nor a
-/// number becomes empty text, which is not a limit.
+/// number becomes empty text, so that it is refused as a mistyped limit is.
 fn typed_text(fields: &Map<String, Value>, name: &str) -> Option<String> {
     match fields.get(name)? {
         Value::Null => None,
@@ -140,7 +141,8 @@ fn typed_text(fields: &Map<String, Value>, name: &str) -> Option<String> {
     }
 }
 
-/// Writes a number without an exponent, to the smallest part of a dollar.
+/// Writes a number without an exponent, which no limit accepts, and to twelve decimals, because
+/// `Money` counts picodollars. `2.0` becomes `2`, which a count accepts.
 fn number_text(number: &Number) -> String {
     let is_whole = number.is_u64() || number.is_i64();
     match number.as_f64() {
