@@ -4,7 +4,7 @@
 
 use crate::cli::args::session::SessionArguments;
 use crate::cli::team_file::TeamFile;
-use crate::config::storage_path::STATE_DIR;
+use crate::config::storage_path::{SESSIONS, STATE_DIR};
 use crate::error::Result;
 use crate::host::Host;
 use crate::mentions::LookupResult;
@@ -14,10 +14,7 @@ use crate::world::io::files::inspect;
 use crate::world::io::locate::locate;
 use crate::world::store::naming::LAST;
 use crate::world::store::sessions::turn::TurnMetadata;
-use crate::world::store::sessions::{SessionDir, find};
-
-/// Directory of sessions unless a config sets another one, below the state directory.
-const SESSIONS: &str = "sessions";
+use crate::world::store::sessions::{self, SessionDir};
 
 /// Returns the session that the flags ask for: an id, an id prefix, or `last`.
 pub(crate) fn requested_session(arguments: &SessionArguments) -> Option<&str> {
@@ -40,9 +37,9 @@ pub(crate) struct ContinuedSession {
 }
 
 impl ContinuedSession {
-    /// Finds the session `name` below `sessions`.
-    pub(crate) fn find(name: &str, sessions: &AbsPath) -> Result<Self> {
-        Self::open(find(name, sessions)?)
+    /// Finds the session `name` below `sessions_directory`.
+    pub(crate) fn find(name: &str, sessions_directory: &AbsPath) -> Result<Self> {
+        Self::open(sessions::find(name, sessions_directory)?)
     }
 
     /// Opens the session at `session_dir`, which must have been created there.
@@ -55,7 +52,8 @@ impl ContinuedSession {
         })
     }
 
-    /// Finds the session `name` in the default directory, without a config.
+    /// Finds the session `name` in the default directory, for a caller without a config: the
+    /// session tells which config to use, so that config cannot tell where the session is.
     pub(crate) fn find_without_config(name: &str, host: &Host) -> Result<Self> {
         Self::find(name, &default_sessions(host))
     }
