@@ -32,7 +32,8 @@ pub(crate) struct LoadedEnvironment {
     pub warnings: Vec<String>,
 }
 
-/// Reads the `.env` files.
+/// Reads the `.env` files of the current directory, the user and the executable, and adds their
+/// variables to a copy of `host`.
 pub(crate) fn load(host: &Host) -> LoadedEnvironment {
     let locations = dotenv_locations(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
     let mut host = host.clone();
@@ -57,6 +58,7 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                 }
                 let (candidates, ignored_names) = filter_assignments(assignments, location.author);
                 warnings.extend(ignored_warning(&location, &ignored_names));
+                // The user's own file may set a key that outranks one of the environment.
                 let (assignments, outranked_names) = match location.author {
                     DotenvAuthor::User => (candidates, Vec::new()),
                     DotenvAuthor::Stranger => split_outranked(candidates, &host.env),
@@ -115,17 +117,17 @@ fn require_inside(file: &AbsPath) -> Result<()> {
         .with_hint("replace it by a file, or set the variables in `~/.massgen/.env`"))
 }
 
-/// Splits the variables of a file into those that are used and the names of the others.
+/// Splits the variables of a file into those that its author may set and the names of the others.
 fn filter_assignments(
     assignments: Vec<DotenvAssignment>,
     author: DotenvAuthor,
 ) -> (Vec<DotenvAssignment>, Vec<String>) {
-    let is_accepted = |assignment: &DotenvAssignment| match author {
+    let may_set = |assignment: &DotenvAssignment| match author {
         DotenvAuthor::User => !is_process_only(&assignment.name),
         DotenvAuthor::Stranger => is_key_variable(&assignment.name),
     };
     let (accepted, ignored): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
-        assignments.into_iter().partition(is_accepted);
+        assignments.into_iter().partition(may_set);
     let mut ignored_names: Vec<String> = ignored
         .into_iter()
         .map(|assignment| assignment.name)
