@@ -139,7 +139,7 @@ async fn execute_task(
     let decision = if is_for_person {
         ask_about_directory(&mut prepared, arguments, &stop.graceful, output)?
     } else {
-        DirectoryDecision::Open
+        DirectoryDecision::NotDeclined
     };
     let orchestrator = &prepared.config.orchestrator;
     let sessions = orchestrator
@@ -153,7 +153,7 @@ async fn execute_task(
         OutputMode::from_report(report),
     );
     let outcome = Box::pin(execution).await?;
-    if decision == DirectoryDecision::Closed {
+    if decision == DirectoryDecision::Declined {
         remember_closed_directory(&outcome.session, &sessions, &host.cwd)?;
     }
     Ok(show_next_steps(

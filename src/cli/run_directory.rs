@@ -21,15 +21,15 @@ use crate::mentions::opened_paths::open_path;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::world::io::files::inspect;
-use crate::world::store::sessions::find;
+use crate::world::store::sessions;
 
 /// What the user decided about the current directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryDecision {
     /// Nothing had to be asked, or a directory was opened.
-    Open,
+    NotDeclined,
     /// The current directory stays closed, which the session remembers.
-    Closed,
+    Declined,
 }
 
 /// Asks about the current directory if the agents of `prepared` have files and nothing is open to
@@ -48,11 +48,12 @@ pub(crate) fn ask_about_directory(
         .continued_session
         .as_ref()
         .is_some_and(|session| session.session_dir.is_directory_declined(&host.cwd));
-    let is_for_run = config.workflow.is_none() && !arguments.delivery.yes;
-    let is_project = directory_breadth_reason(&host.cwd, host).is_none();
-    if !has_files || is_open || was_declined || !is_for_run || !is_project {
-        return Ok(DirectoryDecision::Open);
+    let (is_pipeline, asks_nothing) = (config.workflow.is_some(), arguments.delivery.yes);
+    let is_too_broad = directory_breadth_reason(&host.cwd, host).is_some();
+    if !has_files || is_open || was_declined || is_pipeline || asks_nothing || is_too_broad {
+        return Ok(DirectoryDecision::NotDeclined);
     }
+    // Only an error matters: nobody should answer questions about a run that cannot start.
     connect_all(config, &prepared.models, host)?;
     for line in question_lines(&host.cwd, &[]) {
         output.note(&line);
@@ -64,13 +65,15 @@ pub(crate) fn ask_about_directory(
         next_line: &mut || lines.next(),
     };
     let Some(context) = dialogue.ask()? else {
-        return Ok(DirectoryDecision::Closed);
+        return Ok(DirectoryDecision::Declined);
     };
     output.line(&[(TextStyle::Good, &confirmation(&context))]);
     let turn = prepared
         .continued_session
         .as_ref()
         .map_or(1, |session| session.session_dir.next_turn());
+    // Later turns inherit opened paths, which cannot have protected paths; a context path holds for
+    // this run.
     if context.protected.is_empty() {
         open_path(
             &mut prepared.opened_paths,
@@ -81,14 +84,19 @@ pub(crate) fn ask_about_directory(
     } else {
         prepared.config.orchestrator.context_paths.push(context);
     }
-    Ok(DirectoryDecision::Open)
+    Ok(DirectoryDecision::NotDeclined)
 }
 
-/// Records in the session `id` below `sessions`, if anything was saved in it, that the directory
-/// `cwd` stays closed.
-pub(crate) fn remember_closed_directory(id: &str, sessions: &AbsPath, cwd: &AbsPath) -> Result<()> {
-    match find(id, sessions) {
+/// Records in the session `id` below `sessions_directory`, if anything was saved in it, that the
+/// directory `cwd` stays closed.
+pub(crate) fn remember_closed_directory(
+    id: &str,
+    sessions_directory: &AbsPath,
+    cwd: &AbsPath,
+) -> Result<()> {
+    match sessions::find(id, sessions_directory) {
         Ok(session) => session.decline_directory(cwd),
+        // Nothing was saved: there is no later turn that would ask again.
         Err(_) => Ok(()),
     }
 }
