@@ -68,12 +68,14 @@ pub(crate) struct SignalListener {
     quit: Signal,
     /// SIGUSR1, which job queues send before they end a job.
     preemption: Signal,
+    /// SIGHUP, unless the process was started to ignore it.
     hangup: Option<Signal>,
 }
 
 impl SignalListener {
     /// Installs the signal handlers, as [`listen`] does.
     pub(crate) fn subscribe(hangup: HangupAction) -> Result<Self> {
+        // A handler is never removed again, and nothing waits for this signal: the write fails.
         drop(subscribe_signal(SignalKind::from_raw(SIGXFSZ))?);
         Ok(Self {
             interrupt: subscribe_signal(SignalKind::interrupt())?,
@@ -107,14 +109,14 @@ pub(crate) async fn wait_or_interrupt<T>(
     stop: &ShutdownSignal,
     interrupt: &CommandInterrupt,
 ) -> Result<T> {
-    let outcome = tokio::select! {
-        outcome = &mut task => outcome,
+    let joined = tokio::select! {
+        joined = &mut task => joined,
         () = stop.graceful.cancelled() => {
             interrupt.raise();
             task.await
         }
     };
-    outcome.map_err(|error| Error::bug(format!("a command failed: {error}")))
+    joined.map_err(|error| Error::bug(format!("a command failed: {error}")))
 }
 
 fn subscribe_signal(kind: SignalKind) -> Result<Signal> {
@@ -126,6 +128,7 @@ fn subscribe_signal(kind: SignalKind) -> Result<Signal> {
     signal(kind).map_err(signal_error)
 }
 
+/// Waits for SIGHUP; forever if it is ignored.
 async fn wait_for_hangup(hangups: Option<&mut Signal>) {
     match hangups {
         Some(hangups) => {
