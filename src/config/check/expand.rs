@@ -9,33 +9,37 @@ pub(super) struct ExpandedText {
     pub(super) unset: Vec<String>,
 }
 
-/// Expands the variables in `text`. Only `${UPPER_CASE}` and `${cwd}` are variables; anything else
-/// that looks like one is literal.
+/// Expands the variables in `text`, but none in their values. Only `${UPPER_CASE}` and `${cwd}` are
+/// variables; anything else that looks like one is literal.
 pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> ExpandedText {
-    let mut out = String::with_capacity(text.len());
+    let mut expanded = String::with_capacity(text.len());
     let mut unset = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        out.push_str(before);
+        expanded.push_str(before);
         let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_name(name)) else {
-            out.push_str("${");
+            // Only `${` is literal: a variable may begin right after it.
+            expanded.push_str("${");
             rest = after;
             continue;
         };
         if let Some(value) = value_of(name) {
-            out.push_str(value);
+            expanded.push_str(value);
         } else {
-            out.extend(["${", name, "}"]);
+            expanded.extend(["${", name, "}"]);
             unset.push(name.to_owned());
         }
         rest = tail;
     }
-    out.push_str(rest);
-    ExpandedText { text: out, unset }
+    expanded.push_str(rest);
+    ExpandedText {
+        text: expanded,
+        unset,
+    }
 }
 
-/// Returns whether the string is a single variable and nothing else, so that its value may be a
-/// number.
+/// Returns whether the string is a single variable and nothing else: then the type of the value is
+/// inferred, which may be a number.
 pub(super) fn is_whole_variable(text: &str) -> bool {
     text.strip_prefix("${")
         .and_then(|rest| rest.strip_suffix('}'))
@@ -43,9 +47,9 @@ pub(super) fn is_whole_variable(text: &str) -> bool {
 }
 
 fn is_name(name: &str) -> bool {
-    let upper = |c: char| c.is_ascii_uppercase() || c == '_';
+    let is_upper = |c: char| c.is_ascii_uppercase() || c == '_';
     name == "cwd"
-        || (name.starts_with(upper) && name.chars().all(|c| upper(c) || c.is_ascii_digit()))
+        || (name.starts_with(is_upper) && name.chars().all(|c| is_upper(c) || c.is_ascii_digit()))
 }
 
 #[cfg(test)]
