@@ -47,6 +47,7 @@ impl ConfigChecker<'_> {
             return;
         };
         let state_parent = self.context.state_parent;
+        // There is no run yet with whose name a workspace could end.
         let workspaces = agents
             .iter()
             .filter_map(|agent| agent.cwd.as_ref())
@@ -74,6 +75,7 @@ impl ConfigChecker<'_> {
             let folded_path = FoldedPath::from_path(path.as_path());
             let overlaps =
                 |other: &FoldedPath| folded_path.is_within(other) || other.is_within(&folded_path);
+            // `check_overlaps` refuses an absolute path instead: it is the user's choice.
             if storage.absolute().is_some() || !used_directories.iter().any(overlaps) {
                 continue;
             }
@@ -113,8 +115,8 @@ impl ConfigChecker<'_> {
     }
 
     fn workspaces<'n>(&self, root: &MappingView<'n>, config: &Config) -> Vec<DirectoryClaim<'n>> {
-        let only_view = root.section(&root::AGENT).map(|agent| vec![agent]);
-        let views = only_view.unwrap_or_else(|| {
+        let single_agent = root.section(&root::AGENT).map(|agent| vec![agent]);
+        let views = single_agent.unwrap_or_else(|| {
             let items = root.items(&root::AGENTS).into_iter();
             items
                 .map(|(path, node)| MappingView { node, path })
@@ -123,6 +125,7 @@ impl ConfigChecker<'_> {
         let backends = views
             .iter()
             .filter_map(|view| view.section(&agents::BACKEND));
+        // There is a config only if each agent has a backend, so the pairs match.
         let agents = config.agents.iter().zip(backends);
         agents
             .filter_map(|(agent, backend)| {
@@ -144,6 +147,7 @@ impl ConfigChecker<'_> {
         root: &MappingView<'n>,
         orchestrator: &OrchestratorConfig,
     ) -> Vec<DirectoryClaim<'n>> {
+        // Without the section, the view serves only to give its keys their paths.
         let view = root
             .section(&root::ORCHESTRATOR)
             .unwrap_or_else(|| MappingView {
@@ -214,6 +218,7 @@ impl ConfigChecker<'_> {
         let state = self.context.state_parent.join(STATE_DIR);
         let path = &claim.path;
         let is_inside_state = path.is_within(&state) && *path != state;
+        // A relative path is below the state directory, where massgen may do as it likes.
         if !claim.is_absolute || is_inside_state {
             return None;
         }
@@ -223,6 +228,7 @@ impl ConfigChecker<'_> {
 
     /// Refuses two directories of which one is inside the other.
     fn refuse_pair(&mut self, outer: &DirectoryClaim<'_>, inner: &DirectoryClaim<'_>) {
+        // The error is shown at the key that the user wrote, if only one of them is written.
         let (reported_claim, other_claim) = match (inner.span, outer.span) {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
