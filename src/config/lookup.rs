@@ -38,18 +38,20 @@ pub fn config_candidates(
     if !extensions.any(|extension| argument.ends_with(extension)) {
         names.push(format!("{argument}.yaml"));
     }
-    let below_home = argument.strip_prefix("~/").zip(home);
-    if let Some((_, home)) = below_home {
+    if let Some(home) = home
+        && argument.starts_with("~/")
+    {
         let names_below = names.iter().filter_map(|name| name.strip_prefix("~/"));
         return names_below.map(|name| home.join(name)).collect();
     }
-    let is_name = !argument.starts_with(['/', '.']);
-    let config_directories = if is_name {
-        config_directories(base, home)
-    } else {
+    // `./team` and `/x/team` say where the file is; `team` and `a/team` may be in other places too.
+    let says_where = argument.starts_with(['/', '.']);
+    let other_directories = if says_where {
         Vec::new()
+    } else {
+        config_directories(base, home)
     };
-    let directories = std::iter::once(base.clone()).chain(config_directories);
+    let directories = std::iter::once(base.clone()).chain(other_directories);
     directories
         .flat_map(|directory| {
             names
@@ -95,6 +97,7 @@ pub fn dotenv_locations(
         file: dir.join(ENV_NAME),
         author,
     };
+    // Each file is read once, and the user's own file keeps its author.
     let is_other_dir = |dir: &&AbsPath| user_dir.as_ref() != Some(*dir);
     let base_dir = Some(base).filter(is_other_dir);
     let executable_dir = executable_dir.filter(is_other_dir);
