@@ -26,12 +26,12 @@ impl RateLimit {
             Some((name, amount)) => (Some(name), amount),
             None => (None, text),
         };
-        let (number, is_tokens) = match (amount.strip_suffix("rpm"), amount.strip_suffix("tpm")) {
-            (_, Some(tokens)) => (tokens, true),
-            (Some(requests), None) => (requests, false),
-            (None, None) => (amount, false),
+        // Without a unit, the number is one of requests.
+        let (number, is_tokens) = match amount.strip_suffix("tpm") {
+            Some(tokens) => (tokens, true),
+            None => (amount.strip_suffix("rpm").unwrap_or(amount), false),
         };
-        let number = match number.parse() {
+        let rate: u64 = match number.parse() {
             Ok(0) | Err(_) => {
                 return Err(
                     "expected requests per minute, as in `claude=50`, or tokens per minute, as in \
@@ -39,7 +39,7 @@ impl RateLimit {
                         .to_owned(),
                 );
             }
-            Ok(number) => Some(number),
+            Ok(rate) => rate,
         };
         let (vendor, model) = match name {
             None => (None, None),
@@ -48,16 +48,16 @@ impl RateLimit {
                     Some((vendor, model)) => (vendor, Some(model.to_owned())),
                     None => (name, None),
                 };
-                let known_vendor = vendors::find_vendor(vendor);
-                let unknown_vendor = || format!("unknown backend type `{vendor}`");
-                (Some(known_vendor.ok_or_else(unknown_vendor)?), model)
+                let unknown_type = || format!("unknown backend type `{vendor}`");
+                let vendor = vendors::find_vendor(vendor).ok_or_else(unknown_type)?;
+                (Some(vendor), model)
             }
         };
         Ok(Self {
             vendor,
             model,
-            requests_per_minute: number.filter(|_| !is_tokens),
-            tokens_per_minute: number.filter(|_| is_tokens),
+            requests_per_minute: (!is_tokens).then_some(rate),
+            tokens_per_minute: is_tokens.then_some(rate),
         })
     }
 
