@@ -47,8 +47,8 @@ pub(crate) enum HookCommand {
     PreToolUse(HookArguments),
 }
 
-// Arguments of a hook. They are not `CallerArguments`, because `--sandbox` would have no effect: the
-// program that asks runs the command itself.
+// Arguments of a hook. They are not `CallerArguments`, because `--sandbox` would have no effect:
+// the program that asks runs the command itself.
 #[derive(Args, Debug)]
 pub(crate) struct HookArguments {
     /// The source of the grants.
