@@ -75,6 +75,7 @@ impl<'r> RecordedConfig<'r> {
         Self {
             path: record.config_path.as_ref(),
             text: record.config.as_deref(),
+            // Flags describe no pipeline.
             is_team_from_flags: false,
             id: name,
         }
