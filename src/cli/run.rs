@@ -11,7 +11,7 @@ use crate::cli::args::RunArguments;
 use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, default_sessions, requested_session};
-use crate::cli::deliveries::recover;
+use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::execution::{OutputMode, RunOutcome, UserPresence, execute};
@@ -108,7 +108,7 @@ async fn execute_task(
     if arguments.display.screen_reader {
         output.disable_transients();
     }
-    recover(host, output)?;
+    finish_interrupted_deliveries(host, output)?;
     let is_for_person = report.is_none()
         && !arguments.automation
         && UserPresence::detect(host) == UserPresence::Present;

@@ -8,7 +8,7 @@ use crate::cli::args::ApplyArguments;
 use crate::cli::args::batch::BatchApplyArguments;
 use crate::cli::batch::open_batch_and_record;
 use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
-use crate::cli::deliveries::{deliveries_directory, recover};
+use crate::cli::deliveries::{deliveries_directory, finish_interrupted_deliveries};
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
 use crate::delivery::hunks::hunks;
@@ -143,7 +143,7 @@ pub(super) fn apply(
         output.note("the cell changed no files");
         return Ok(ExitStatus::Success);
     }
-    recover(host, output)?;
+    finish_interrupted_deliveries(host, output)?;
     let project = project_directory(&batch, &task, &record.cwd)?;
     let cell = batch.cell_dir(&task.id);
     let (name, source) = relocated_source(&cell, &project)?;

@@ -11,7 +11,7 @@ use crate::cli::batch::cell_scope::require_own_directory;
 use crate::cli::batch::cell_team::load_cell_team;
 use crate::cli::batch::copy_access::{open_copy, shared_permission};
 use crate::cli::batch::task_mentions::{MentionScope, TaskMentions, read_mentions};
-use crate::cli::deliveries::recover;
+use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::execution::{
     OutputMode, UserPresence, environment_secrets, execute_and_show, run_request, secret_values,
 };
@@ -169,7 +169,7 @@ async fn prepare_and_execute(
     if !is_resumed {
         prepare_work(run, cell, output).await?;
     }
-    recover(host, output)?;
+    finish_interrupted_deliveries(host, output)?;
     let arguments = run_arguments(run);
     let (file, config) =
         load_team(run, host, &arguments, output).map_err(|error| AttemptFault {

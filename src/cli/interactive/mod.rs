@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
-use crate::cli::deliveries::recover;
+use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::editor::{
     EditorConfig, EditorStyle, LineOutcome, LinePurpose, LineRequest, PromptEditor, TypedLine,
 };
@@ -76,7 +76,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     if style != EditorStyle::Full {
         output = output.without_transients();
     }
-    recover(host, &mut output)?;
+    finish_interrupted_deliveries(host, &mut output)?;
     let state = SessionState::open(host, arguments, &mut output)?;
     state.require_model().await?;
     let file_finder = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use crate::cli::args::{ApplyArguments, RunArguments};
 use crate::cli::command_line::usage_error;
-use crate::cli::deliveries::{apply, recover};
+use crate::cli::deliveries::{apply, finish_interrupted_deliveries};
 use crate::cli::execution::{OutputMode, RunOutcome, execute};
 use crate::cli::mcp::requests::ApplyRequest;
 use crate::cli::mcp::tracked_run::TrackedRun;
@@ -225,7 +225,7 @@ impl RunRegistry {
             approvals: SessionApprovals::default(),
         };
         let stop = run.stop().clone();
-        let outcome = match recover(&template.host, &mut output) {
+        let outcome = match finish_interrupted_deliveries(&template.host, &mut output) {
             Ok(()) => {
                 let mode = OutputMode::Mcp(&run);
                 execute(prepared, &template.arguments, stop, &mut output, mode).await

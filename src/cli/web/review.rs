@@ -16,7 +16,8 @@ use crate::cli::deliveries::apply::{EarlierParts, labelled_source, plan_answer};
 use crate::cli::deliveries::parts::{earlier_files, parts_of, revertible_parts};
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::{
-    deliveries_directory, display_path, recover, require_known_path, resolve_paths,
+    deliveries_directory, display_path, finish_interrupted_deliveries, require_known_path,
+    resolve_paths,
 };
 use crate::cli::output::CliOutput;
 use crate::cli::web::change_json::{change_json, refusals_json};
@@ -464,7 +465,7 @@ fn changes_between(
 /// Recovers interrupted deliveries. The page shows the state of its own delivery in any case.
 pub(super) fn recover_silently(host: &Host) -> Result<()> {
     let mut output = CliOutput::with_writers(std::io::sink(), std::io::sink());
-    recover(host, &mut output)
+    finish_interrupted_deliveries(host, &mut output)
 }
 
 /// Applies a kept delivery, or the files of an answer.
