@@ -94,11 +94,13 @@ impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, YamlReadError> {
-        match &self.0.value {
-            YamlValue::Scalar(scalar) if let Some(flag) = scalar.as_flag() => {
-                visitor.visit_bool(flag)
-            }
-            _ => self.deserialize_any(visitor),
+        let flag = match &self.0.value {
+            YamlValue::Scalar(scalar) => scalar.as_flag(),
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => None,
+        };
+        match flag {
+            Some(flag) => visitor.visit_bool(flag),
+            None => self.deserialize_any(visitor),
         }
     }
 
@@ -320,7 +322,7 @@ mod tests {
                 "- plain\n",
                 "expected a mapping, found a list at line 1, column 1",
             ),
-            ("", "expected a mapping, found empty"),
+            ("", "expected a mapping, found empty at line 1, column 1"),
             (
                 "kind: {sized: {bytes: 1}, plain: ~}",
                 "expected a mapping with one key at line 1, column 7",
