@@ -10,7 +10,7 @@ use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
 use crate::commands::pattern::CommandRegex;
 use crate::config::check::ConfigChecker;
-use crate::config::check::key_walk::{holds_api_key, is_default};
+use crate::config::check::key_walk::is_default;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable};
@@ -19,6 +19,7 @@ use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
 use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker, kubernetes};
+use crate::config::vendors::is_key_variable;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
 use crate::sandbox_policy::limits::ResourceLimits;
@@ -384,7 +385,7 @@ impl ConfigChecker<'_> {
         let pairs = pairs.iter().flat_map(|pairs| pairs.node.entries());
         let pair_names = pairs.map(|entry| pair_name(view, key, entry));
         let names = view.texts(key).into_iter().chain(pair_names);
-        for name in names.filter(|name| holds_api_key(name.value)) {
+        for name in names.filter(|name| is_key_variable(name.value)) {
             let message = format!("every command of the agent can read `{}`", name.value);
             let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings

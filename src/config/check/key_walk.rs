@@ -12,7 +12,7 @@ use crate::config::keys::{
 };
 use crate::config::servers::CWD_PLACEHOLDER;
 use crate::config::size;
-use crate::config::vendors::VENDORS;
+use crate::config::vendors::is_key_variable;
 use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 use crate::text::list_names;
 
@@ -358,7 +358,7 @@ impl ConfigChecker<'_> {
                      servers";
                 (message, hint.to_owned())
             } else {
-                let file = if holds_api_key(&unset) {
+                let file = if is_key_variable(&unset) {
                     ".env"
                 } else {
                     "~/.massgen/.env"
@@ -395,7 +395,7 @@ impl ConfigChecker<'_> {
         let env = self.context.env;
         expand(text, |name| match name {
             CWD => Some(cwd),
-            name if holds_api_key(name) && !KEYS_WITH_API_KEYS.contains(&key) => None,
+            name if is_key_variable(name) && !KEYS_WITH_API_KEYS.contains(&key) => None,
             name => env.get(name),
         })
     }
@@ -433,12 +433,6 @@ impl ConfigChecker<'_> {
             None => error,
         });
     }
-}
-
-/// Returns whether a variable holds the API key of a backend type.
-pub(super) fn holds_api_key(variable: &str) -> bool {
-    let mut vendors = VENDORS.iter();
-    vendors.any(|vendor| vendor.key_variables.contains(&variable))
 }
 
 /// Returns whether a value has a shape. Mappings are walked instead.

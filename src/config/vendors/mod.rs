@@ -140,11 +140,16 @@ const CHAT: Vendor = Vendor {
     alternative: None,
 };
 
+/// A type that needs no key.
+const KEYLESS: Vendor = Vendor {
+    key_requirement: KeyRequirement::Optional,
+    ..CHAT
+};
+
 /// A server on the user's own machine or network.
 const LOCAL: Vendor = Vendor {
-    key_requirement: KeyRequirement::Optional,
     is_local_server: true,
-    ..CHAT
+    ..KEYLESS
 };
 
 /// A type that this version does not support.
@@ -319,7 +324,7 @@ pub static VENDORS: &[Vendor] = &[
         connection: VendorConnection::Scripted,
         default_model: Some("scripted"),
         image_input: ImageInput::Accepted,
-        ..LOCAL
+        ..KEYLESS
     },
     Vendor {
         name: "gemini",
@@ -337,7 +342,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["CLAUDE_CODE_API_KEY", "ANTHROPIC_API_KEY"],
         default_model: Some("claude_code"),
         image_input: ImageInput::Accepted,
-        ..LOCAL
+        ..KEYLESS
     },
     Vendor {
         name: "codex",
@@ -345,7 +350,7 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("codex"),
         image_input: ImageInput::Accepted,
-        ..LOCAL
+        ..KEYLESS
     },
     Vendor {
         name: "gemini_cli",
@@ -353,13 +358,13 @@ pub static VENDORS: &[Vendor] = &[
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         default_model: Some("gemini_cli"),
         image_input: ImageInput::Accepted,
-        ..LOCAL
+        ..KEYLESS
     },
     Vendor {
         name: ACP,
         connection: VendorConnection::ExternalAgent(AgentProtocolKind::Acp),
         default_model: Some(ACP),
-        ..LOCAL
+        ..KEYLESS
     },
     Vendor {
         name: "antigravity_cli",

@@ -39,6 +39,7 @@ fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
         ("EMPTY", ""),
         ("URL", "http://h/v1"),
         ("GROQ_API_KEY", "gsk-1"),
+        ("DEEPSEEK_API_KEY", "sk-1"),
         ("TOKEN", "t-1"),
         ("CLAUDE_CODE_OAUTH_TOKEN", "oat-1"),
     ];
@@ -225,6 +226,13 @@ fn api_key_variables_are_not_expanded_where_models_could_read_them() {
         &with_backend("user: 'I am ${GROQ_API_KEY}'"),
         &[
             "warning agent.backend.user: variable `GROQ_API_KEY` contains an API key: it is not expanded",
+        ],
+    );
+    // No backend type of its own has this key.
+    check(
+        &with_backend("user: 'I am ${DEEPSEEK_API_KEY}'"),
+        &[
+            "warning agent.backend.user: variable `DEEPSEEK_API_KEY` contains an API key: it is not expanded",
         ],
     );
     check(
