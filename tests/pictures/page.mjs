@@ -39,7 +39,7 @@ await review.waitFor();
 await page.locator('body').click({ position: { x: 640, y: 20 } });
 await take('page');
 await review.click();
-await page.getByText('Leave all').waitFor();
+await page.getByText('Skip all').waitFor();
 await page.keyboard.press('n');
 await page.keyboard.press('n');
 await page.keyboard.press('x');
