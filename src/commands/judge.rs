@@ -77,23 +77,23 @@ pub fn check_command<'a>(
         refusal: (rule.refuses)(command)
             .then(|| refusal(rule.name, command, rule.because.to_owned(), rule.suggestion)),
     });
-    let lists: [(&'static str, ListCheck); 3] = [
+    let config_checks: [(&'static str, ConfigCheck); 3] = [
         (BLOCKED, check_block_list),
         (UNKNOWN, check_unknown),
         (ALLOWED, check_allow_list),
     ];
-    let list_checks = lists
+    let config_checks = config_checks
         .into_iter()
-        .filter(|(rule, _)| rules.has_list(rule))
+        .filter(|(rule, _)| rules.needs_config_check(rule))
         .map(|(rule, check)| CommandCheck {
             rule,
             refusal: check(rules, command),
         });
-    policy_checks.chain(list_checks)
+    policy_checks.chain(config_checks)
 }
 
-/// Checks a command against a list of the config.
-type ListCheck = fn(&CommandRules, &SimpleCommand) -> Option<CommandRefusal>;
+/// Checks a command against a list of the config, or whether it could be compared with one.
+type ConfigCheck = fn(&CommandRules, &SimpleCommand) -> Option<CommandRefusal>;
 
 fn refusal(
     rule: &'static str,
@@ -110,6 +110,7 @@ fn refusal(
 }
 
 fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
+    // A name that is known only at run time is refused by `check_unknown`.
     let (text, program) = (command.text(), command.program()?);
     let arguments = command
         .words
@@ -148,6 +149,8 @@ fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<Comman
 fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let allowed_patterns = rules.allowed.as_ref()?;
     let text = command.text();
+    // Assignments and redirections alone run nothing. A command that only runs another one is
+    // allowed if that one is, which is checked on its own.
     let is_exempt = text.is_empty() || command.wrapped_kind == WrappedKind::OneCommand;
     if is_exempt
         || allowed_patterns
@@ -180,8 +183,8 @@ impl CommandRules {
         is_in_force && rule.lifted_by != Some(self.privileges)
     }
 
-    /// Returns whether this list check has anything to compare commands with.
-    fn has_list(&self, rule: &str) -> bool {
+    /// Returns whether the config has a list or a policy for which commands need this check.
+    fn needs_config_check(&self, rule: &str) -> bool {
         match rule {
             BLOCKED => !self.blocked.is_empty(),
             ALLOWED => self.allowed.is_some(),

@@ -1,5 +1,6 @@
-//! A parsed command line: its simple commands, and how each is reached. Whatever is known only at
-//! run time is marked as unknown, never guessed.
+//! A parsed command line: its simple commands with their words and redirections, how each is
+//! reached, and why a line could not be parsed. Whatever is known only at run time is marked as
+//! unknown, never guessed.
 
 use std::fmt;
 
@@ -42,10 +43,10 @@ impl fmt::Display for UnparsedReason {
     }
 }
 
-/// A simple command: a name with arguments, or redirections alone.
+/// A simple command: a name with arguments, or assignments and redirections alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimpleCommand {
-    /// Its name and arguments; empty if there are only redirections.
+    /// Its name and arguments; empty if there are only assignments or redirections.
     pub words: Vec<ShellWord>,
     /// Its variable assignments.
     pub assignments: Vec<ShellWord>,
@@ -86,7 +87,8 @@ pub enum WrappedKind {
 }
 
 impl WrappedKind {
-    /// Returns the kind of a command that runs all of these.
+    /// Returns the kind of a command that runs all of these: unknown if one of them is, otherwise
+    /// the first that is not `Nothing`.
     pub(super) fn combine(all: impl Iterator<Item = Self>) -> Self {
         all.fold(WrappedKind::Nothing, |first, next| match (first, next) {
             (WrappedKind::Unknown, _) | (_, WrappedKind::Unknown) => WrappedKind::Unknown,
@@ -271,7 +273,7 @@ impl ShellWord {
     }
 
     /// Returns the known end of the word: all of it, or the text after the last unknown piece if it
-    /// contains a `/`.
+    /// contains a `/`: the program of `$HOME/bin/rm` is known.
     fn known_suffix(&self) -> Option<String> {
         if let Some(value) = self.known_text() {
             return Some(value);

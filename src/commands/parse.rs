@@ -1,6 +1,7 @@
 //! Parses a command line into its simple commands, by the grammar of bash. Parsing is bounded in
 //! bytes, nodes, depth and work. Where the grammar and the shell would disagree, the result is
-//! [`UnparsedReason::Ambiguous`], never a guess.
+//! [`UnparsedReason::Ambiguous`], never a guess. If this concerns only a script that a command of
+//! the line runs, that command runs something unknown, and the rest of the line is still parsed.
 
 use std::rc::Rc;
 
@@ -40,8 +41,8 @@ const ARRAYS_MAX: usize = 64;
 /// Some 40 KiB of code need that many; the text of a quoted here-document needs none.
 const REPORTS_MAX: usize = 500;
 
-/// Parses a command line. One that cannot be parsed has no commands; one that is too large has
-/// those parsed until then.
+/// Parses a command line. One that cannot be parsed has no commands, because those found could be
+/// others than the shell would run; one that is too large or too deep has those parsed until then.
 pub fn parse(text: &str) -> ParsedCommandLine {
     let mut line_parser = CommandLineParser {
         parser: Parser::new(),
@@ -53,6 +54,7 @@ pub fn parse(text: &str) -> ParsedCommandLine {
     let language = tree_sitter_bash::LANGUAGE.into();
     let outcome = match line_parser.parser.set_language(&language) {
         Ok(()) => line_parser.parse_script(text, &ParseContext::default()),
+        // The grammar does not fit the version of the parser library.
         Err(_) => Err(UnparsedReason::Syntax),
     };
     if let Err(reason) = outcome {
@@ -73,7 +75,7 @@ struct CommandLineParser {
     line: ParsedCommandLine,
 }
 
-/// The context of a node.
+/// What the surroundings of a node say about the commands in it.
 #[derive(Clone, Debug, Default)]
 struct ParseContext {
     steps: Vec<NestingStep>,
@@ -153,6 +155,7 @@ impl CommandLineParser {
             if is_ambiguous(node, &children, source) {
                 return Err(UnparsedReason::Ambiguous);
             }
+            // The context of a substitution already has its step.
             if let Some(script) = visited_node.unescaped_substitution(source)? {
                 self.parse_script(&script, &context)?;
                 continue;
@@ -180,6 +183,7 @@ impl CommandLineParser {
                     pending_nodes.push((visited_node.child(*child), context));
                 }
             }
+            // The last node of the list is visited next, which must be the first child.
             if let Some(added_nodes) = pending_nodes.get_mut(first_child..) {
                 added_nodes.reverse();
             }
@@ -250,6 +254,7 @@ impl CommandLineParser {
             WrappedCommand::OneCommand(words) => {
                 self.push_command(with_input(words), &inner_context)
             }
+            // The input of the wrapper becomes arguments; the command does not read it.
             WrappedCommand::WithExtraArguments(words) => self.push_command(
                 SimpleCommand {
                     extra_arguments: ExtraArguments::Unknown,
@@ -264,6 +269,7 @@ impl CommandLineParser {
             WrappedCommand::Script { text, .. } => {
                 let count_before = self.line.commands.len();
                 match self.parse_script(&text, &inner_context) {
+                    // Only what this script runs is unknown: the rest of the line is still judged.
                     Err(UnparsedReason::Syntax | UnparsedReason::Ambiguous) => {
                         self.line.commands.truncate(count_before);
                         if let Some(command) = self.line.commands.get_mut(wrapper.index) {
@@ -319,6 +325,7 @@ impl NodeNeighbours<'_, '_> {
                     .unwrap_or_default();
                 let mut inner_context = context.nest(NestingStep::Function(name.to_owned()))?;
                 inner_context.functions.push(name.to_owned());
+                // The body runs where the function is called, not where it is defined.
                 inner_context.runs_concurrently = false;
                 inner_context.has_piped_input = false;
                 return Ok(Rc::new(inner_context));

@@ -281,9 +281,10 @@ fn writes_raw_device(command: &SimpleCommand) -> bool {
             && command.operands().next_back().is_some_and(names_device))
 }
 
-/// Returns whether a path is a disk, a partition or memory, by the names that Linux uses.
+/// Returns whether a path is a disk, a partition, memory or the I/O ports, by the names that Linux
+/// uses.
 fn is_raw_device(path: &str) -> bool {
-    const KINDS: &[&str] = &[
+    const NAME_PREFIXES: &[&str] = &[
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "dm-", "md", "loop", "nbd", "zram", "ram",
         "mapper/", "disk/", "mem", "kmem", "port",
     ];
@@ -298,7 +299,7 @@ fn is_raw_device(path: &str) -> bool {
     let Some(name) = parts.join("/").strip_prefix("dev/").map(str::to_owned) else {
         return false;
     };
-    path.starts_with('/') && KINDS.iter().any(|kind| name.starts_with(kind))
+    path.starts_with('/') && NAME_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns whether `rm` is recursive and starts at the root.
