@@ -1,5 +1,6 @@
-//! The folder guard: two lists of directories that replace an agent's other grants on the user's
-//! files, and named presets of such lists. It is not a second engine; it is lowered to grants.
+//! The folder guard: lists of directories that an agent is restricted to, from the config or from
+//! its role in a pipeline, and named presets of such lists. It decides about no access: the lists
+//! become grants, and those decide.
 
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
@@ -64,7 +65,8 @@ pub enum ContextPathAccess {
 }
 
 impl FolderGuard {
-    /// Returns the user's directories that it lists; none without a guard.
+    /// Returns the user's directories that it lists; none without a guard or for a role, which
+    /// lists directories of a workspace.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let (read, write): (&[AbsPath], &[AbsPath]) = match self {
             FolderGuard::Off | FolderGuard::Role { .. } => (&[], &[]),

@@ -1,5 +1,6 @@
-//! What an agent has seen and made, and the rule based on it that no file is deleted or overwritten
-//! unread. The caller reports what happened and to which version of a file.
+//! What an agent has read, written and moved, which writes a person approved, and which names are
+//! those of generated files. On this rests the rule that no file is deleted or overwritten unread.
+//! The caller reports what happened and to which version of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -67,7 +68,8 @@ const GENERATED_NAMES: &[&str] = &[
 /// Suffixes of the names of other generated files.
 const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp", ".swo", "~"];
 
-/// The files that one agent has read, written and created during a run.
+/// The files that one agent has read, written, created and moved during a run, and the paths that a
+/// person approved.
 #[derive(Clone, Debug, Default)]
 pub struct AccessHistory {
     /// The versions that the agent last saw.

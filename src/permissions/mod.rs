@@ -1,4 +1,6 @@
-//! Decides about every access: total, and the only place that does. No IO, no clock, no async.
+//! Decides about every access to a path, by the grants of an agent; no other code does. Each
+//! question has an answer, never an error. Nothing here does IO, reads a clock or is async. Also
+//! here: domains that commands may reach, folder guards, and what an agent has read and written.
 
 pub mod domains;
 pub mod folded;

@@ -1,5 +1,6 @@
-//! The names that no agent may write in a context path, at any depth and no matter when they are
-//! created. Everything here compares names; nothing accesses the disk.
+//! Rules about names: those that no agent may write in a context path, at any depth and no matter
+//! when they are created, unless the config excepts them; those that hold secrets by convention;
+//! and how names are folded before they are compared. Nothing here accesses the disk.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -98,7 +99,7 @@ pub(crate) fn take_folded<'a>(
     })
 }
 
-/// Returns whether a file of this name holds secrets by convention (`.env*`, private keys,
+/// Returns whether a file of this name holds secrets by convention (`.env`, private keys,
 /// `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
     let folded_name = fold_name(name);
