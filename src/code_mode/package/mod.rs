@@ -24,7 +24,7 @@ pub struct SourceFile {
     pub content: String,
 }
 
-/// The directories that a package restricts paths to.
+/// The directories that a package restricts paths to, and whether it checks paths at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageRoots {
     /// The base of relative paths.
@@ -114,7 +114,7 @@ struct PackageFunction {
     name: String,
     /// The tool that it calls.
     tool: String,
-    /// Its purpose, and its directories.
+    /// The description of the tool as the agent is offered it.
     purpose: String,
     /// The parameters, required ones first.
     parameters: Vec<FunctionParameter>,
@@ -129,7 +129,7 @@ struct FunctionParameter {
     wire_name: String,
     kind: FunctionParameterType,
     is_required: bool,
-    /// What the name does not say; may be empty.
+    /// Its description in the schema of the tool; may be empty.
     note: String,
     /// The access that the tool needs to the path in this parameter, if it is a path.
     path_permission: Option<Permission>,
@@ -164,6 +164,7 @@ pub fn files(
     tools: &[ToolOffer],
     roots: &PackageRoots,
 ) -> Vec<SourceFile> {
+    // The tools come first: if two names are equal, the later one is changed.
     let mut functions = tool_functions(language, tools);
     functions.extend(alias_functions(language, tools));
     make_unique(functions.iter_mut().map(|function| &mut function.name));
@@ -173,7 +174,8 @@ pub fn files(
     }
 }
 
-/// Returns the signatures of the functions, as shown to a model: one per line.
+/// Returns the signatures of the functions, as shown to a model: one per line. Aliases are left
+/// out: they are for models that know those names already.
 pub fn signatures(language: ProgramLanguage, tools: &[ToolOffer]) -> String {
     let mut functions = tool_functions(language, tools);
     make_unique(functions.iter_mut().map(|function| &mut function.name));
@@ -223,6 +225,7 @@ fn function(
         .and_then(Value::as_object)
         .into_iter()
         .flatten();
+    // A Go function cannot pass a parameter that no struct tag can name.
     let is_expressible = |wire_name: &str| match language {
         ProgramLanguage::Python => true,
         ProgramLanguage::Go => go::is_valid_tag(wire_name),

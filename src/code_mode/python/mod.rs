@@ -34,6 +34,7 @@ pub(super) fn lint_python(libraries: PythonLibraries, program: &str) -> Result<(
         imported_names: BTreeMap::new(),
         findings: Vec::new(),
     };
+    // All names that imports bind must be known first: a function may use one from further down.
     for node_with_parent in &nodes {
         linter.check_import(node_with_parent.node);
     }
@@ -44,11 +45,13 @@ pub(super) fn lint_python(libraries: PythonLibraries, program: &str) -> Result<(
     if findings.is_empty() {
         return Ok(());
     }
+    // One finding per place is enough to correct it.
     findings.sort_by_key(|finding| (finding.line, finding.column));
     findings.dedup_by_key(|finding| (finding.line, finding.column));
     Err(LintRefusal { findings })
 }
 
+/// A program that is checked, with what it imports and what was found so far.
 struct PythonLinter<'s, 'p> {
     source: &'s ProgramSource<'p>,
     libraries: PythonLibraries,
@@ -124,7 +127,8 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// Checks a node that may use something forbidden: a name, an attribute or a call.
+    /// Checks a node that may use something forbidden: a name, an attribute, a call, or one of the
+    /// statements of Python 2, which the grammar accepts.
     fn check_use(&mut self, node_with_parent: NodeWithParent<'_>) {
         let node = node_with_parent.node;
         match node.kind() {
