@@ -87,8 +87,10 @@ impl CommandQueue {
                 "\nexec >> {output} 2>&1\nn=0\nuntil [ -s {id} ]; do n=$((n+1)); \
                  [ $n -le {ID_WAIT_SECONDS} ] || exit 3; sleep 1; done\n"
             );
+            // After the first line, which names the shell.
             let text = text.replacen('\n', &preamble, 1);
             let path = self.dir.join(format!("{name}{SCRIPT_SUFFIX}"));
+            // If another process has created it meanwhile, the next number is tried.
             if create_once(&path, text.as_bytes(), FileDurability::Process)?.is_some() {
                 return Ok(CreatedScript { name, path });
             }
@@ -100,7 +102,7 @@ impl CommandQueue {
         self.dir.join(format!("{name}.txt"))
     }
 
-    /// Returns the names of the jobs by their ids.
+    /// Returns the names of the jobs by their ids. A job whose id cannot be read is left out.
     fn names_by_id(&self) -> Result<BTreeMap<String, String>> {
         let mut names = BTreeMap::new();
         for file_name in dir::names_if_exists(&self.dir)? {

@@ -18,19 +18,19 @@ use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 
 /// The name for `--on`.
 pub const KUBERNETES: &str = "kubernetes";
-/// The client of Kubernetes.
+/// The name of the client program.
 const KUBECTL: &str = "kubectl";
-/// What to do without it.
+/// What the user can do if `kubectl` is not found.
 pub const KUBECTL_MISSING_HINT: &str =
     "install kubectl, and check that `kubectl get jobs` works here";
 /// Timeout of one request to the API server.
 const REQUEST_TIMEOUT: &str = "--request-timeout=20s";
-/// The objects of a batch.
+/// The kinds of objects that are listed for a batch, as `kubectl get` takes them.
 const OBJECTS: &str = "jobs.batch,pods";
-/// How long after the time for parking a pod counts as gone that is still being deleted: its node
-/// does not answer.
+/// How much longer than its time for parking a pod may take to be deleted. After that it counts as
+/// gone: its node does not answer.
 const DELETION_DELAY: Duration = Duration::from_secs(30);
-/// After how many lists the events of a Job without pods are asked for again.
+/// After how many further lists without its pods the events of a Job are asked for again.
 const LISTS_PER_EVENT_QUERY: u32 = 4;
 
 /// Submits Jobs to Kubernetes.
@@ -153,11 +153,14 @@ impl KubernetesQueue {
         let mut overdue = None;
         for name in unfilled_jobs {
             let count = self.lists_without_pods.entry(name.clone()).or_default();
+            // The first list may be too early. Of several Jobs, one is enough: all have the same
+            // settings.
             if count.checked_rem(LISTS_PER_EVENT_QUERY) == Some(1) {
                 overdue = Some(name);
             }
             *count = count.saturating_add(1);
         }
+        // Until the events are asked for again, the last answer counts.
         let Some(name) = overdue else {
             if unfilled_jobs.is_empty() {
                 self.creation_fault = None;
@@ -215,6 +218,7 @@ impl JobQueue for KubernetesQueue {
         let state = self.cluster_state().await?;
         self.query_creation_fault(&state.unfilled_jobs).await;
         self.has_run |= state.workers.iter().any(|worker| !worker.is_waiting);
+        // Once a worker has run, pods can work, and the fault is not one of all pods.
         let fault = state.fault.filter(|_| !self.has_run).map(|why| {
             Error::new(ErrorKind::Environment, format!("no pod can work: {why}"))
                 .with_hint("change the file of `--kubernetes`, and name it again")

@@ -35,6 +35,7 @@ pub struct LocalScheduler {
 #[derive(Debug)]
 struct LocalJob {
     cells: Vec<u32>,
+    /// A handle on the process, which never means another one with the same id.
     process: OwnedFd,
 }
 

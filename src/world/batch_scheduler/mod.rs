@@ -1,5 +1,6 @@
-//! What starts the jobs of a batch. A scheduler knows nothing of results: the files of the batch
-//! are the truth, and a job whose end it misses is found by them.
+//! What starts the jobs of a batch: a scheduler of processes on this machine, or a queue on other
+//! hosts. Neither knows results: they are read from the files of the batch, which also show the
+//! jobs whose end was missed.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub mod kubernetes;
 pub struct EndedJob {
     /// The numbers of its cells.
     pub cells: Vec<u32>,
-    /// The exit status of the last cell; `None` if a signal ended the job.
+    /// The exit status of the last cell; `None` if a signal ended the job or nothing is known.
     pub exit_code: Option<i32>,
 }
 
@@ -59,7 +60,7 @@ pub struct QueueJob {
 pub struct JobListing {
     /// Those that have not ended.
     pub jobs: Vec<QueueJob>,
-    /// What they wait for, if the queue says so.
+    /// The reason why some of them wait, if the queue gives one.
     pub wait: Option<String>,
     /// What the user should know and has not been told yet: how jobs ended that the queue ended.
     pub messages: Vec<String>,

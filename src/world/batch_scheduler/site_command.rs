@@ -1,5 +1,6 @@
 //! Runs the commands of a site's queue: here, or on a login node over SSH with the user's own `ssh`
-//! and its settings. They get few variables, none of which may be a secret.
+//! and its settings. They get few variables, none of which may be a secret. The client of a
+//! cluster, such as `kubectl`, also runs here, with all variables of the user.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -26,7 +26,8 @@ const EXPORT_OPTION: &str = "--export=HOME,PATH,USER,LOGNAME,LANG";
 const JOB_NAME: &str = "\"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}\"";
 /// The name of the node, as the shell of the job knows it.
 const NODE_NAME: &str = "\"$SLURMD_NODENAME\"";
-/// Short names of the states of jobs that are not running: pending, being configured, requeued.
+/// Short names of the states of jobs that are not running: pending, being configured, requeued,
+/// held or revoked.
 const WAITING_STATES: &[&str] = &["PD", "CF", "RD", "RF", "RH", "RQ", "RV", "SE"];
 
 /// What `squeue` prints of a job: its array and the index there, its state, how often it was
@@ -71,6 +72,8 @@ pub struct SlurmQueue {
     script: WorkerScript,
     /// The directory of what the jobs print.
     output_dir: AbsPath,
+    /// The largest size of an array; 0 if the site allows none, so that each job is submitted
+    /// alone.
     array_max: usize,
 }
 
@@ -179,6 +182,7 @@ impl JobQueue for SlurmQueue {
             })
         });
         let listed_jobs = parsed_lines.collect::<Result<Vec<ListedSlurmJob>>>()?;
+        // A job that is held back is left out, so that others take its cells meanwhile.
         let active_jobs = listed_jobs
             .into_iter()
             .filter(|listed| !listed.is_held_back);
