@@ -1,4 +1,5 @@
-//! The levels of sandbox enforcement, and the user's choice among them.
+//! How commands are isolated: the levels of massgen's sandbox with the user's choice among them,
+//! containers and pods, and what each of them leaves open.
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,8 +54,8 @@ impl SandboxLevel {
         }
     }
 
-    /// Returns what it does not protect against, one item each, for a person to know before relying
-    /// on it.
+    /// Returns what it does not protect against and what commands cannot do in it, one item each,
+    /// for a person to know before relying on it.
     pub fn leaves_open(self) -> &'static [&'static str] {
         match self {
             SandboxLevel::Overlay | SandboxLevel::Namespaces => &[
@@ -84,7 +85,7 @@ pub enum SandboxLevelChoice {
     Only(SandboxLevel),
 }
 
-/// The texts of the choices.
+/// The names of the choices; the former names that are still accepted are left out.
 pub const CHOICES: &[&str] = &["auto", "overlay", "namespaces", "landlock", "off"];
 
 impl FromStr for SandboxLevelChoice {

@@ -126,6 +126,7 @@ impl UserToolchains {
         let path = env.get("PATH").map(String::as_str).unwrap_or_default();
         let path_directories: Vec<AbsPath> = path.split(':').filter_map(AbsPath::new).collect();
         let path_in_variable = |name: &str| env.get(name).and_then(AbsPath::new);
+        // Without a home, only absolute paths can be resolved.
         let below_home = |path: &str| match home {
             Some(home) => Some(home.join(path)),
             None => AbsPath::new(path),
