@@ -71,6 +71,7 @@ pub(in crate::world) type OutputFollower = Box<
         + Send,
 >;
 
+/// A background command that is remembered, running or ended.
 #[derive(Debug)]
 struct BackgroundEntry {
     command: String,
@@ -87,6 +88,7 @@ struct BackgroundProgress {
     end: Option<BackgroundExit>,
 }
 
+/// How a command ended, and after what time.
 #[derive(Clone, Debug)]
 struct BackgroundExit {
     exit_reason: ExitReason,
@@ -121,6 +123,7 @@ impl BackgroundCommands {
         start: impl FnOnce() -> io::Result<OutputFollower>,
         on_completion: CompletionHook,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
+        // Locked until the command is listed, so that parallel starts cannot exceed the maximum.
         let mut commands = self.commands();
         let running_count = commands.values().filter(|entry| !entry.has_ended()).count();
         if running_count >= RUNNING_MAX {
@@ -305,6 +308,7 @@ impl BackgroundWorker {
         let mut on_output = |bytes: &[u8]| lock().output.add(bytes);
         let (exit_reason, mut notes) = match follow(&self.interrupt, &mut on_output) {
             Ok(exit) => exit,
+            // It can no longer be followed; the note says why.
             Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };
         let elapsed = self.start_time.elapsed();

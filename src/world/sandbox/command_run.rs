@@ -270,6 +270,7 @@ impl<P: ExecProcess> CommandRun<P> {
             .map(|handle| handle.map(|handle| (handle, WaitInterest::Readable)))
             .collect();
         let mut ready = wait_ready(&handles, until)?.into_iter();
+        // `count` takes all of them from `ready`; `any` would stop at the first.
         let has_changed = ready
             .by_ref()
             .take(process_handle_count)

@@ -255,6 +255,7 @@ impl LevelCheckDirectories {
         let expected = [
             ("outside/new", false),
             ("inside/new", true),
+            // A level without an overlay writes to the path itself, or denies it.
             ("project/new", level == SandboxLevel::Namespaces),
             ("upper/new", level == SandboxLevel::Overlay),
         ];

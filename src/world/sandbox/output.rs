@@ -134,6 +134,7 @@ impl OutputRing {
         let kept_bytes: &[u8] = self.bytes.make_contiguous();
         let unread = kept_bytes.get(skipped..).unwrap_or_default();
         let part = unread.get(..bytes_max).unwrap_or(unread);
+        // A part without a complete character is returned as it is, or reading would not proceed.
         let complete_bytes = match complete_characters_len(part) {
             0 => part.len(),
             complete_bytes => complete_bytes,

@@ -112,6 +112,7 @@ impl SandboxProcess {
                 HelperMessage::Report(HelperReport::Refused { step, why }) => {
                     self.set_exit_reason(ExitReason::Refused { step, why });
                 }
+                // What is left after massgen ended the command was not left by the command.
                 HelperMessage::Report(HelperReport::LeftBehind) => {
                     self.has_left_processes = self.progress == ProcessProgress::Started;
                 }

@@ -1,4 +1,5 @@
-//! Connection to an engine, with the properties of the engine that containers depend on.
+//! Connection to an engine, with the properties of the engine that containers depend on. Also how
+//! errors and messages of an engine are shown.
 
 use std::collections::BTreeMap;
 use std::error::Error as StdError;
@@ -47,7 +48,7 @@ pub struct EngineClient {
     pub(super) properties: EngineProperties,
     /// The connection to the engine's machine, if it is another one: then nothing can be mounted.
     pub(super) tunnel: Option<Arc<SshTunnel>>,
-    /// Whether containers work on copies, although the engine is on this machine.
+    /// Whether containers work on copies even if the engine is on this machine.
     is_copying: bool,
     /// Whether a reply to a request of `api` was refused.
     pub(super) refusal: ReplyRefusal,
@@ -70,7 +71,7 @@ pub(super) struct EngineProperties {
     pub(super) storage: Option<AbsPath>,
 }
 
-/// An image that exists on this machine.
+/// An image that the engine has.
 #[derive(Clone, Debug)]
 pub struct LocalImage {
     /// Its `PATH`.
@@ -100,7 +101,8 @@ impl EngineClient {
         })?;
         Ok(Self {
             properties: EngineProperties {
-                // Nothing is mounted there, so its files need not belong to anyone here.
+                // Nothing of this machine is mounted there, so owners and labels of files do not
+                // matter, and what it stores fills no disk here.
                 maps_users: false,
                 has_selinux: false,
                 storage: None,
@@ -194,7 +196,7 @@ impl EngineClient {
         &self.version
     }
 
-    /// Checks that the image of a container exists here. Nothing is pulled: the user must request
+    /// Checks that the engine has the image of a container. Nothing is pulled: the user must request
     /// an image from elsewhere explicitly.
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let image = match self.api.inspect_image(name).await {

@@ -86,6 +86,7 @@ impl AgentContainer {
         let credentials = ContainerCredentials::gather(&config.credentials, user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = credentials.env;
+        // Later ones replace earlier ones: those of the config replace all others.
         env.extend(fixed_variables(&image));
         env.extend(owner.config_env.clone());
         let spec = ContainerSpec {
@@ -151,6 +152,7 @@ impl AgentContainer {
         let container_command = container.agent_command(command, dir, &running_command);
         let result = container.execute(&guard, container_command, &running_command, limits);
         let removal = container.end_leftovers(&guard, &running_command.id);
+        // If its processes cannot be killed, that is the error, whatever the command returned.
         let output = self.handle_result(guard, removal.and(result))?;
         let mut timed_output = CommandOutput {
             elapsed: start_time.elapsed(),
@@ -248,6 +250,7 @@ impl CommandContainer for AgentContainer {
         };
         // The container may be recreated from now on, which ends the command.
         drop(guard);
+        // Standard output and error share one pipe: a background command has one output.
         let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
         let mut command_run =
@@ -290,7 +293,7 @@ pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
 }
 
 /// Returns the name of a container, which no other one of the engine has. The checks of all
-/// pipelines have the same run.
+/// pipelines have the same run, so their names also have the process id.
 fn container_name(owner: ContainerOwner<'_>, work: ContainerWork) -> String {
     let (agent, run) = (owner.agent, owner.origin.run);
     match work {

@@ -95,7 +95,7 @@ pub(super) struct ExecPart {
 #[derive(Debug)]
 pub(super) struct ExecOutput<R> {
     reader: R,
-    /// What was received; only `begin..end` was not passed on yet.
+    /// What was received; only `unread_start..unread_end` was not passed on yet.
     received: Vec<u8>,
     unread_start: usize,
     unread_end: usize,

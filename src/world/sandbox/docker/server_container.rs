@@ -1,6 +1,6 @@
 //! Containers of servers: each instance of a server program of an agent has one of its own, which
-//! is removed when the program has ended. It changes nothing on this machine: what it may write to
-//! are copies, and what changed there comes back between calls.
+//! is removed when the program has ended. The program itself changes nothing on this machine: it
+//! writes to copies, from which massgen fetches the changes between calls.
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};

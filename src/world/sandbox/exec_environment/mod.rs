@@ -67,7 +67,7 @@ impl UserTreeLock {
     }
 }
 
-/// What the commands of an agent are made from.
+/// What the execution environment of an agent is made from.
 #[derive(Debug)]
 pub struct ExecEnvironmentConfig<'a> {
     /// The config of the command line.
@@ -227,6 +227,7 @@ impl ExecEnvironment {
     /// Returns the timeout of a command that requests `seconds`.
     pub(in crate::world) fn time_max(&self, seconds: Option<u64>) -> Duration {
         let default_seconds = self.0.config.bounds.timeout_seconds;
+        // A config with a longer default also permits longer requests.
         let seconds_max = default_seconds.max(TIMEOUT_SECONDS_MAX);
         Duration::from_secs(seconds.map_or(default_seconds, |seconds| seconds.min(seconds_max)))
     }

@@ -95,6 +95,7 @@ impl AgentPod {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut env: BTreeMap<String, String> = fixed_variables.collect();
+        // Variables of the config replace the fixed ones.
         env.extend(owner.config_env.clone());
         let mut agent_pod = Self {
             pod: ReplaceablePod::new(cluster, plan),
@@ -267,6 +268,7 @@ impl CommandContainer for AgentPod {
         reachable: &ReachablePaths,
         limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
+        // The time limit begins when the pod is ready; the time that is reported includes the wait.
         let wait_start = Instant::now();
         let instance = self.wait_and_send(reachable, limits.interrupt, limits.time_max)?;
         let start_time = Instant::now();
@@ -297,6 +299,7 @@ impl CommandContainer for AgentPod {
     ) -> io::Result<ExitReason> {
         let instance = self.wait_and_send(reachable, interrupt, BACKGROUND_TIME_MAX)?;
         let running_command = self.pod.register_command();
+        // Standard output and error share one pipe: a background command has one output.
         let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
         let mut command_run = self.start(&instance, &running_command, command, dir, streams)?;

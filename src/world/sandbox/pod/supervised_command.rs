@@ -54,7 +54,7 @@ pub(super) enum PodProgram {
         line: String,
         dir: AbsPath,
         env: BTreeMap<String, String>,
-        /// Limits of each process, as a line for the shell.
+        /// Limits of each process, as lines for the shell.
         limits: String,
         /// The most processes of all commands.
         processes_max: u64,
@@ -234,6 +234,7 @@ impl SupervisedCommand {
         if stderr.len() != err {
             return Err(incomplete_answer());
         }
+        // Only a complete answer shows that it was started; until then the start is repeated.
         self.is_started = true;
         let [mut read_out, mut read_err] = self.offsets;
         read_out = read_out.saturating_add(header.lengths[0]);

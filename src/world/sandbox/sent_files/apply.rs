@@ -48,6 +48,7 @@ pub(super) fn apply_changes(
         incoming,
         refused: Vec::new(),
     };
+    // First, so that what has become something else can be written under the same name.
     for path in removed_paths(roots, sent_entries, incoming) {
         applier.remove(&path, sent_entries);
     }
@@ -149,6 +150,7 @@ fn is_same(sent_entry: &SentEntry, entry: &IncomingEntry) -> bool {
     }
 }
 
+/// Applies changes one at a time, and collects what was refused.
 struct ChangeApplier<'a> {
     rules: ReturnRules<'a>,
     trees: LocalTrees<'a>,

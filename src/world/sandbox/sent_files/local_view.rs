@@ -66,6 +66,7 @@ pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Re
     Ok(reader.view)
 }
 
+/// Reads the open paths one after another into one view.
 struct ViewReader<'a> {
     reachable: &'a ReachablePaths,
     earlier: &'a SentEntries,
@@ -109,8 +110,8 @@ impl ViewReader<'_> {
         }
         // Directories that cannot be read are sent empty: commands here could not read them either.
         let mut masked_top: Option<AbsPath> = None;
-        let names = std::iter::once(RelPath::default());
-        for rel in names.chain(listing.entries.into_iter().map(|found| found.rel)) {
+        let root_rel = std::iter::once(RelPath::default());
+        for rel in root_rel.chain(listing.entries.into_iter().map(|found| found.rel)) {
             let path = root.join(rel.as_path());
             if self.masked.contains(&path)
                 && !masked_top.as_ref().is_some_and(|top| path.is_within(top))
