@@ -134,6 +134,7 @@ impl TreeReplica {
             .keys()
             .filter(|rel| !current_entries.contains_key(*rel))
         {
+            // The whiteout of a directory also hides what was in it.
             let parent = rel.parent().unwrap_or_default();
             if parent.is_root()
                 || matches!(
@@ -170,6 +171,7 @@ impl TreeReplica {
                 }
             }
             ReplicaEntry::File(_) => {
+                // A hard link, so that the content is not copied again.
                 let (from, name) = self.dir.parent_of(rel)?;
                 from.link(name, &dir, name)
             }
@@ -179,6 +181,7 @@ impl TreeReplica {
                 if meta.kind == FileKind::Fifo {
                     return dir.make_pipe(name, meta.permission_bits().bits());
                 }
+                // Sockets and devices are left out.
                 Ok(())
             }
         }
@@ -202,7 +205,7 @@ fn read_entries(
     if let Some((_, fault)) = listing.unreadable.into_iter().next() {
         return Err(fault);
     }
-    let mut names = BTreeMap::new();
+    let mut entries = BTreeMap::new();
     for listed_entry in listing.entries {
         let meta = dir.meta(&listed_entry.rel)?;
         let entry = match meta.kind {
@@ -211,9 +214,9 @@ fn read_entries(
             FileKind::Link => ReplicaEntry::Link(dir.link_target(&listed_entry.rel)?),
             FileKind::Fifo | FileKind::Socket | FileKind::Device => ReplicaEntry::Special,
         };
-        names.insert(listed_entry.rel, entry);
+        entries.insert(listed_entry.rel, entry);
     }
-    Ok(names)
+    Ok(entries)
 }
 
 /// Gives the directories of a copy the permission bits that they have in the tree at `tree_path`;
