@@ -26,7 +26,7 @@ const NAME_PREFIX: &str = "massgen";
 /// What a process writes to enter a group.
 pub(crate) const OWN_PROCESS: &[u8] = b"0";
 /// The limit that is set to test a resource: the most processes that the kernel accepts as a limit
-/// (`PID_MAX_LIMIT` of Linux), or a few bytes.
+/// (`PID_MAX_LIMIT` of Linux), or 4 MiB of memory.
 const TRIAL_LIMIT: u64 = 4 * 1024 * 1024;
 /// How many processes, threads included, massgen's own helpers around a command count as: two in
 /// levels `overlay` and `namespaces`; at level `landlock` one that waits and a supervisor of three
@@ -37,10 +37,12 @@ const REMOVE_TRIES_MAX: u32 = 1000;
 /// The pause between two such attempts.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Which limits the machine can enforce for all processes of a command together.
+/// Where groups can be created, and which limits each of these places can enforce for all processes
+/// of a command together.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     parents: Vec<CgroupParent>,
+    /// The identity of this process, as the names of its groups contain it.
     owner: String,
 }
 
@@ -62,6 +64,7 @@ impl Cgroups {
             parents: Vec::new(),
             owner: process_identity(getpid()).unwrap_or_default(),
         };
+        // Without an identity, no other run could tell that the groups are in use.
         if cgroups.owner.is_empty() {
             return cgroups;
         }
@@ -192,6 +195,7 @@ impl CommandCgroup {
                 .and_then(|count| count.trim().parse().ok())
                 .unwrap_or(0)
         });
+        // Only groups that count memory have the file.
         counts.max().unwrap_or(0)
     }
 }
