@@ -102,6 +102,7 @@ pub fn compile(
     };
     let masked = context.masked.into_iter().filter(is_writable).collect();
     let toolchains = context.toolchains.into_iter();
+    // Where a toolchain overlaps with what the grants name, they alone decide.
     let is_outside_grants = |toolchain: &AbsPath| {
         let touches = |path: &AbsPath| toolchain.is_within(path) || path.is_within(toolchain);
         let mut named_paths = open_paths
