@@ -1,5 +1,6 @@
 //! System calls that no agent's program may make: those that change the machine or its mounts,
-//! bypass the filter, or are needed by no test, build or script.
+//! bypass the filter, or are needed by no test, build or script. Also the complete filter of levels
+//! `overlay` and `namespaces`.
 //!
 //! `ptrace` and related calls are not denied: debuggers and leak checkers need them, and the
 //! namespaces and the Landlock domain confine them.
@@ -139,6 +140,7 @@ const SOCKET_FAMILIES_CASE: SeccompCase = SeccompCase {
     }],
     action: SeccompAction::Allow,
 };
+/// The family of socket pairs: unix.
 const UNIX_SOCKET_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,

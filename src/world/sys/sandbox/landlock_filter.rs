@@ -228,6 +228,7 @@ pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRul
     add_rules(OLD_METADATA_CALLS, SeccompAction::Notify);
     add_rules(NEW_METADATA_CALLS, NOT_IMPLEMENTED);
     add_rules(SHARED_IPC_CALLS, DENIED);
+    // The first case that matches decides, so single requests come before all of a file system.
     let requests = &[
         TERMINAL_INPUT_CASE,
         FILE_REQUESTS_CASE,

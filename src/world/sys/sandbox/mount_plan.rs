@@ -23,7 +23,7 @@ pub(crate) enum MountPiece<'a> {
     Pin,
     /// The existing file or directory, read-only.
     Mask,
-    /// Nothing.
+    /// An empty file or directory over the existing one.
     Hide(HiddenContent),
 }
 

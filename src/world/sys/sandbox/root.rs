@@ -159,6 +159,7 @@ impl SandboxRoot {
         let mask = match (is_directory(&handle)?, below) {
             (IsDirectory::No, _) => &self.empty_masks.file,
             (IsDirectory::Yes, HiddenContent::Nothing) => &self.empty_masks.directory,
+            // A file system of its own, in which mount points for what is accessible can be made.
             (IsDirectory::Yes, HiddenContent::Openings) => {
                 let own_mount = MountHandle::new(
                     "tmpfs",
@@ -218,6 +219,7 @@ impl SandboxRoot {
     pub(crate) fn enter(self) -> SandboxResult<()> {
         fchdir(&self.mount).in_step("going to the new root")?;
         pivot_root(".", ".").in_step("changing the root")?;
+        // The old root is mounted over the new one now, at the same place.
         unmount(".", UnmountFlags::DETACH).in_step("letting go of the old root")?;
         chdir("/").in_step("going to the new root")?;
         for mount in self.late_read_only.iter().chain([&self.mount]) {

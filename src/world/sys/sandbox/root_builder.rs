@@ -152,6 +152,7 @@ pub(crate) fn build_root(
         mount_piece(&mut root, &path, piece, identities)
             .in_step(format_args!("mounting `{path}`"))?;
     }
+    // A command of root can read a file whatever its mode is.
     if geteuid().is_root() {
         for path in SECRETS {
             let result = root.hide(Path::new(path), HiddenContent::Nothing);
@@ -180,6 +181,7 @@ fn mount_system(root: &SandboxRoot, network: NetworkAccess) -> SandboxResult<()>
         }
     }
     if network == NetworkAccess::Host {
+        // It is often a symlink to a file outside `/etc`.
         let resolver_config = Path::new("/etc/resolv.conf");
         let target = std::fs::canonicalize(resolver_config).ok();
         if let Some(path) = target.filter(|path| !path.starts_with("/etc")) {
@@ -189,7 +191,7 @@ fn mount_system(root: &SandboxRoot, network: NetworkAccess) -> SandboxResult<()>
     Ok(())
 }
 
-/// Shows a path of the machine read-only, if it exists.
+/// Shows a path of the machine read-only, if it exists and the user can reach it.
 fn bind_if_exists(root: &SandboxRoot, path: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()) {

@@ -70,6 +70,7 @@ fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> 
 }
 
 fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io::Result<()>> {
+    // A fork does not inherit this from its parent.
     let descendants = adopt_descendants(request.policy.level)?;
     let writable_paths = landlock_paths::writable_paths(&request.policy)
         .cloned()
@@ -97,14 +98,14 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
                     port,
                 },
             };
-            let exit_reason = program.run_to_end(&link);
-            if exit_reason.is_ok() && !reap_all() {
+            let end_report = program.run_to_end(&link);
+            if end_report.is_ok() && !reap_all() {
                 control
                     .send_report(&HelperReport::LeftBehind)
                     .unwrap_or_default();
             }
             descendants.kill_and_wait();
-            Ok(control.send_report(&exit_reason.unwrap_or_else(HelperReport::from)))
+            Ok(control.send_report(&end_report.unwrap_or_else(HelperReport::from)))
         }
     }
 }
