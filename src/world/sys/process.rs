@@ -1,6 +1,6 @@
-//! Starts processes, and is the only place that does. Each gets an environment built from nothing.
-//! Those that are run to completion have a time limit, an output limit and their own process group.
-//! What an agent names is started in a sandbox, by a process that has confined itself.
+//! Starts programs, or prepares their start for others: each gets an environment built from
+//! nothing. What `run` starts has a time limit, output limits and a process group of its own. What
+//! an agent names is started elsewhere, in a sandbox, by a process that has confined itself.
 
 use std::ffi::OsStr;
 use std::io;
@@ -88,10 +88,13 @@ pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExi
             group.disarm();
             exit_result
         }
+        // The group is killed on drop.
         Err(_) => Ok(ProgramExit::Killed),
     }
 }
 
+/// Reads at most `bytes_max` bytes. Then the stream is closed, which ends a program that keeps
+/// writing to it.
 async fn read_beginning(
     stream: Option<impl AsyncRead + Unpin>,
     bytes_max: u64,

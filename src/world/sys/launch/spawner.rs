@@ -217,9 +217,9 @@ fn run_spawner(
                 reply.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
-                let standby = fork_server.as_mut().map(ForkServer::request_standby);
+                let request_result = fork_server.as_mut().map(ForkServer::request_standby);
                 // A dead fork server is detected when a helper is needed.
-                standby.unwrap_or(Ok(())).unwrap_or_default();
+                request_result.unwrap_or(Ok(())).unwrap_or_default();
             }
             SpawnerRequest::Reap(helper) => helpers.push(helper),
             SpawnerRequest::KillAll(reply) => {
