@@ -1,5 +1,5 @@
-//! [`DirectoryHandle`]: names are opened beneath it, symlinks on the way are refused, and only
-//! regular files are ever opened for reading.
+//! [`DirectoryHandle`]: names are opened, created, renamed and removed beneath it. Symlinks on the
+//! way are refused, and only regular files are ever opened for reading.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -149,6 +149,7 @@ impl DirectoryHandle {
                 return Err(FileSystemError::NotRegular(kind));
             }
         }
+        // By its handle, so that it is the file that was inspected.
         let file = openat(
             CWD,
             proc_path(&handle),
@@ -218,6 +219,7 @@ impl DirectoryHandle {
     /// queried.
     fn entry_kind(&self, name: &OsStr, listed_kind: FileKind) -> Result<FileKind, FileSystemError> {
         match (listed_kind, RelPath::default().child(name)) {
+            // An unknown kind is converted to this one, so every device is queried.
             (FileKind::Device, Some(rel)) => match self.meta(&rel) {
                 Ok(meta) => Ok(meta.kind),
                 Err(FileSystemError::Missing) => Ok(FileKind::Device),

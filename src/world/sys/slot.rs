@@ -172,6 +172,7 @@ fn apply_attributes(
     file: &File,
     attributes: &FileAttributes,
 ) -> Result<FileMetadata, FileSystemError> {
+    // Before the mode: a change of the owner clears the setuid and setgid bits.
     if let Some((owner, group)) = attributes.owner {
         match fchown(file, Some(owner), Some(group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}

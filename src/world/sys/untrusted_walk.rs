@@ -119,6 +119,7 @@ impl DirectoryCursor {
     fn enter(mut self, visitor: &mut dyn TreeVisitor) -> ControlFlow<(), Option<PendingDirectory>> {
         let dir = match self.open() {
             Ok(dir) => dir,
+            // It was removed or replaced since it was listed.
             Err(FileSystemError::Missing | FileSystemError::NotDirectory) => {
                 return ControlFlow::Continue(None);
             }
@@ -137,6 +138,7 @@ impl DirectoryCursor {
                 .visit_unreadable(&self.rel, fault)
                 .into_control_flow()?;
         }
+        // In reverse, because the last one is entered first.
         pending.sort_by(|one, other| other.cmp(one));
         ControlFlow::Continue(Some(PendingDirectory {
             cursor: self,

@@ -33,7 +33,7 @@ pub(crate) struct UnpackReport {
 
 /// Unpacks the archive `from` (`tar`, then `gzip`), which contains a single top-level directory,
 /// into the empty directory `target_dir`. Files for which `is_read_only` returns true get no write
-/// permission.
+/// permission and keep the execute permission of their owner; others get no execute permission.
 pub(crate) fn unpack(
     from: &AbsPath,
     target_dir: &AbsPath,
@@ -61,6 +61,7 @@ pub(crate) fn unpack(
     unpacker.create_symlinks()
 }
 
+/// Unpacks the entries of one archive, and counts them against its limits.
 struct ArchiveUnpacker<'a> {
     target_dir: &'a Path,
     limits: TreeLimits,
