@@ -1,5 +1,6 @@
-//! The grant, the only unit of access. Workspaces, context paths, mentions and folder guards
-//! are all lowered to grants; nothing else opens a path to an agent.
+//! The grant, the only unit of access. Workspaces, context paths, mentions and folder guards all
+//! become grants; nothing else opens a path to an agent. Also how grants are merged, and how one
+//! inside another inherits its exceptions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -146,7 +147,7 @@ impl Grant {
 }
 
 /// Adds `new` to `grants`. A grant with the same root, scope and kind is raised to the higher
-/// permission and never lowered; its exceptions are kept.
+/// permission and never lowered; it keeps its exceptions, and those of `new` are dropped.
 pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
     let is_same =
         |old: &&mut Grant| old.root == new.root && old.scope == new.scope && old.kind == new.kind;
