@@ -139,7 +139,7 @@ impl ContainerExec {
         &self.id
     }
 
-    /// Returns its standard output in parts.
+    /// Returns its standard output in parts; its standard error is dropped.
     pub(super) fn into_stdout(self) -> impl Stream<Item = Result<Vec<u8>, EngineError>> {
         try_unfold(self.output, async |mut output| {
             let part = output.next_part().await?;

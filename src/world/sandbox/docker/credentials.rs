@@ -33,8 +33,8 @@ pub struct HostUser<'a> {
     pub variables: &'a ConfigVariables,
 }
 
-/// Returns the variables of a container that must never be logged, recognised by their names. A
-/// file that cannot be read is reported when the container is created.
+/// Returns the values of a container's variables that must never be logged, recognised by the names
+/// of the variables. A file that cannot be read is reported when the container is created.
 pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretString> {
     let mut credentials = ContainerCredentials::default();
     if let Some(path) = &config.env_file {

@@ -72,7 +72,7 @@ fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTre
     Ok(directories)
 }
 
-/// Reads a text file of a container; `None` if it does not exist.
+/// Reads a text file of a container; `None` if it does not exist, is too large or cannot be read.
 async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option<String> {
     let options = DownloadFromContainerOptionsBuilder::default().path(path);
     let mut archive_bytes = Vec::new();

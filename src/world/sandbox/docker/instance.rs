@@ -67,12 +67,14 @@ impl ContainerInstance {
             return Err(Error::new(ErrorKind::Environment, REMOVED_MESSAGE)
                 .with_hint("run the command again"));
         }
+        // Nothing changes in it any more while its changes are saved.
         kill(client, &self.id).await.map_err(replace_error)?;
         let saved_image = self.commit_image(client).await?;
         let image = saved_image
             .as_ref()
             .or(self.saved_image.as_ref())
             .unwrap_or(&spec.config.image);
+        // Its name is needed for the new one, and it is kept until that one runs.
         rename(client, &self.id, format!("{}{REPLACED_SUFFIX}", spec.name)).await?;
         match create_and_start(client, spec, image, &mounts).await {
             Ok(id) => {
@@ -170,7 +172,7 @@ impl ContainerInstance {
     }
 }
 
-/// Kills everything that runs in a container; a stopped one is not an error.
+/// Kills everything that runs in a container; a stopped or removed one is not an error.
 pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result<(), EngineError> {
     match client
         .api

@@ -110,7 +110,8 @@ impl ReplaceableContainer {
         failures
     }
 
-    /// Returns whether a dependency file exists and has changed since the last time.
+    /// Returns whether a dependency file exists and has changed since the last time. The change is
+    /// recorded at once: an installation that fails is not repeated until the file changes again.
     fn has_changed(&self, name: &'static str, hashes: &Mutex<DependencyHashes>) -> bool {
         let path = self.workspace.join(name);
         let Ok(Some(bytes)) = read_regular_file(&path, DEPENDENCIES_BYTES_MAX) else {

@@ -157,6 +157,7 @@ impl ExecProcess for ContainerProcess<'_> {
         match self.guard.map(|guard| self.container.restart(guard)) {
             Some(Err(error)) => Err(self.fail(error)),
             Some(Ok(())) => Ok(()),
+            // Only the wait for its output ends.
             None => {
                 self.copy_task.give_up();
                 Ok(())

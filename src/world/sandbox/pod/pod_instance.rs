@@ -34,7 +34,7 @@ pub(super) enum PodFault {
     RemoteFailure(String),
 }
 
-/// What the cluster guarantees about the network of a pod.
+/// Whether the network of a pod is closed, as far as that was tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NetworkCheck {
     /// The API server cannot be reached from it, or need not be closed.
@@ -93,7 +93,7 @@ impl PodInstance {
         self.next_command_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns what it does.
+    /// Asks the cluster for its state.
     pub(super) async fn state(&self, cluster: &PodCluster) -> Result<PodState, String> {
         let arguments = [
             "get",
@@ -106,7 +106,8 @@ impl PodInstance {
     }
 
     /// Waits until its containers run, and checks once what massgen needs in them. `on_wait` gets
-    /// what the cluster says about a pod that waits, and returns whether to go on waiting.
+    /// what the cluster says about a pod that waits, and returns whether to go on waiting; if not,
+    /// the result is `None`.
     pub(super) async fn wait_until_ready(
         &self,
         cluster: &PodCluster,
@@ -227,6 +228,7 @@ impl PodInstance {
             Ok(output) => return Ok(output),
             Err(why) => why,
         };
+        // If the pod is gone, that is the reason, and the next command needs another.
         match self.state(cluster).await {
             Ok(PodState::Gone(why) | PodState::Unusable(why)) => Err(PodFault::PodGone(why)),
             Ok(PodState::Running | PodState::Waiting(_)) | Err(_) => {

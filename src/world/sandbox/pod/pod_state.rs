@@ -107,6 +107,7 @@ impl CommandPodObject {
         if self.metadata.deletion_timestamp.is_some() {
             return PodState::Gone("it is being deleted".to_owned());
         }
+        // The pod's own reason, such as an eviction, says more than the ends of its containers.
         if matches!(status.phase.as_str(), "Failed" | "Succeeded") && !status.reason.is_empty() {
             return PodState::Gone(reason_and_message(&status.reason, &status.message));
         }

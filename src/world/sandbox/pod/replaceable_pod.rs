@@ -19,7 +19,7 @@ use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands, sweep_program};
 
-/// The largest answer of the script, in bytes.
+/// The largest answer of the script that kills processes, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// How many bytes of a random number are in a name.
 const RANDOM_BYTES: usize = 4;
@@ -201,6 +201,7 @@ impl ReplaceablePod {
                 running_commands.ids_except(&ending_command.id)
             }
             (PodContainer::Commands, None) => running_commands.ids(),
+            // No command runs there.
             (PodContainer::Files, _) => Vec::new(),
         };
         let program = sweep_program(&kept_ids);

@@ -46,7 +46,7 @@ struct NetworkProxyInner {
     visits: Mutex<ProxyVisits>,
 }
 
-/// Number of requests by host.
+/// Number of requests by host. A listed host whose name cannot be resolved is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyVisits {
     /// Hosts that were allowed, whether or not they answered.
