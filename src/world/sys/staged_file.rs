@@ -69,6 +69,7 @@ impl<'d> StagedFile<'d> {
                 temporary: None,
                 file,
             }),
+            // Not every file system supports that. Any other cause makes this fail, too.
             Err(_) => Self::with_name(dir, mode),
         }
     }

@@ -57,9 +57,9 @@ pub(crate) enum UpperEntry {
     NewDirectory(FileMetadata),
     /// It is a directory that replaces what was there.
     OpaqueDirectory(FileMetadata),
-    /// It is a file with this content.
+    /// It is a file, new or changed.
     File(FileMetadata),
-    /// It is a symlink with this target.
+    /// It is a symlink, new or changed.
     Link,
     /// It is a pipe, a socket or a device.
     Special(FileKind),

@@ -1,5 +1,6 @@
-//! Packs one of massgen's own directories into an archive. Symlinks are packed as symlinks; a file
-//! that is being written is packed with the size that it had when it was opened.
+//! Packs one of massgen's own directories into an archive. Symlinks are packed as symlinks, and
+//! pipes, sockets and devices are left out. A file that is being written is packed with the size
+//! that it had when it was opened.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -44,6 +44,7 @@ pub(crate) fn walk(
 ) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut walk = WalkBuilder::new(root.as_path());
+    // Names with a leading dot are listed, and `.gitignore` also counts outside a repository.
     walk.hidden(false)
         .require_git(false)
         .max_depth(Some(depth_max))
