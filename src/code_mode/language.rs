@@ -2,7 +2,7 @@
 
 use crate::code_mode::ProgramLanguage;
 
-/// The language of an agent's programs.
+/// The language of an agent's programs, with the libraries that they may import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramDialect {
     /// Python 3, with these libraries.

@@ -1,5 +1,6 @@
-//! Compares whole paths by their folded names: some file systems treat `VENDOR` and `vendor` as the
-//! same name, so the rules do so on every disk. `fold_name` in `protected` defines the folding.
+//! Compares whole paths by their folded names, and finds the grants inside another by them: some
+//! file systems treat `VENDOR` and `vendor` as the same name, so the rules do so on every disk.
+//! `fold_name` in `protected` defines the folding.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! The settings of the machine that only their owner and group can read. To a command that root
-//! starts they would be readable: root is their owner.
+//! The settings of the machine that only their owner and group can read, and which of them are
+//! hidden from a command. To a command that root starts they would be readable: root is their
+//! owner.
 
 use serde::{Deserialize, Serialize};
 
