@@ -15,7 +15,7 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 
-/// The error for a command of a server, which nothing asks for.
+/// The error for a command in the container of a server; no caller starts one.
 const NO_COMMANDS: &str = "the container of a server runs no commands";
 
 /// Runs the processes of one agent. A clone is the same.

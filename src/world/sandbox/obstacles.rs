@@ -1,4 +1,5 @@
-//! Detects settings of a machine that prevent sandboxes, and suggests remedies.
+//! Detects settings of a machine that prevent sandboxes, and files and mounts in a tree that
+//! prevent an overlay over it, and suggests remedies.
 
 use std::fmt;
 use std::io;

@@ -196,8 +196,8 @@ impl EngineClient {
         &self.version
     }
 
-    /// Checks that the engine has the image of a container. Nothing is pulled: the user must request
-    /// an image from elsewhere explicitly.
+    /// Checks that the engine has the image of a container. Nothing is pulled: the user must
+    /// request an image from elsewhere explicitly.
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let image = match self.api.inspect_image(name).await {
             Ok(image) => image,
