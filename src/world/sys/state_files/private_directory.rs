@@ -26,7 +26,7 @@ const OTHERS_WRITE: Mode = Mode::WGRP.union(Mode::WOTH);
 /// How many digits make the name of a temporary file unique.
 const UNIQUE_DIGITS: usize = 8;
 
-/// The directory.
+/// A handle on the private directory.
 #[derive(Debug)]
 pub(crate) struct PrivateDirectory(OwnedFd);
 
