@@ -26,8 +26,8 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// The directory of npm packages, in which packages resolve each other.
 const PACKAGES_DIR: &str = "node_modules";
-/// Directories with programs that every sandbox exposes.
-const PROGRAM_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/usr"];
+/// Directories of the system that every sandbox exposes.
+const SYSTEM_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/usr"];
 
 /// Starts the external agent of one agent in one phase.
 #[derive(Clone, Debug)]
@@ -214,8 +214,8 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
     Ok(command_line)
 }
 
-/// Returns what must be readable to run a program: the package directory that contains it, or the
-/// program alone.
+/// Returns what must be readable to run a program: the outermost directory of npm packages that
+/// contains it, because its packages may need those of any level, or the program alone.
 fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
     let mut packages_dir = None;
     let mut ancestor = program.parent();
@@ -237,9 +237,9 @@ pub(super) fn open_for_reading(policy: &mut SandboxPolicy, path: AbsPath, scope:
     let hides = |hidden: &AbsPath| path.is_within(hidden);
     let is_open = policy.open.iter().any(reaches) && !policy.hidden.iter().any(hides);
     if is_open
-        || PROGRAM_DIRS
+        || SYSTEM_DIRS
             .iter()
-            .any(|program_dir| path.as_path().starts_with(program_dir))
+            .any(|system_dir| path.as_path().starts_with(system_dir))
     {
         return;
     }

@@ -65,7 +65,7 @@ pub(super) fn execute_command(
     Ok(observation)
 }
 
-/// Runs a command until it ends.
+/// Runs a command until it exits, is interrupted or reaches a limit, and applies what it changed.
 pub(super) fn run_to_completion(
     gate: &Gate,
     invocation: ShellInvocation<'_>,

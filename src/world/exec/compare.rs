@@ -1,4 +1,5 @@
-//! Tools that compare files and directories, and the unified diff that edits show too.
+//! Tools that compare files and directories; the unified diff that edits show too; and the
+//! comparison of two files by their bytes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read as _};
@@ -89,8 +90,8 @@ fn read_side(gate: &Gate, path: &ResolvedPath) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// Implements `compare_directories`: compares all names below, and the content of files
-/// of equal size.
+/// Implements `compare_directories`: compares all names below, the content of files of equal size,
+/// and the targets of symlinks.
 pub(super) fn compare_directories(
     gate: &Gate,
     first: &ResolvedPath,
@@ -116,6 +117,7 @@ pub(super) fn compare_directories(
         if let Err(fault @ FileSystemError::Limit(_)) = comparison {
             return Err(ToolError::failed_at(gate, "compare", first, fault));
         }
+        // What cannot be read counts as different.
         match (comparison.unwrap_or(false), kind) {
             (true, FileKind::Directory) => {}
             (true, _) => identical.push(rel),
@@ -138,7 +140,7 @@ pub(super) fn compare_directories(
     )))
 }
 
-/// Returns what is below `path`, by name.
+/// Returns what the agent may read below `path`, by name.
 fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
     let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep)
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;

@@ -1,5 +1,5 @@
-//! Tools that copy. Symlinks are copied as symlinks; pipes, sockets and devices are skipped; and
-//! every name is checked at both ends.
+//! Tools that copy a file or a tree. In a tree, symlinks are copied as symlinks; pipes, sockets and
+//! devices are skipped; and every name is checked at both ends.
 
 use serde_json::{Value, json};
 
@@ -105,10 +105,11 @@ pub(super) fn copy_files_batch(route: CopyRoute<'_>, selection: &FileSelection) 
 /// The result of copying a tree.
 #[derive(Debug, Default)]
 pub(super) struct TreeCopyReport {
-    /// The files and symlinks that were copied, and those that were left alone to protect the
-    /// user's data.
+    /// The files and symlinks that were copied, and the names that were denied or could not be
+    /// copied.
     pub(super) changes: Vec<FileChange>,
-    /// Names that were skipped by a rule, and why.
+    /// Names that were skipped, and why: they are closed at the destination, exist there and are to
+    /// be kept, or are pipes, sockets or devices.
     pub(super) skipped: Vec<(RelPath, String)>,
     /// Names that could not be copied, and why.
     pub(super) errors: Vec<(RelPath, String)>,
@@ -156,6 +157,7 @@ pub(super) fn copy_tree(
     for (rel, fault) in listing.unreadable {
         report.errors.push((rel, fault.to_string()));
     }
+    // Selected files are copied with the directories that they need, and no others.
     if selection.is_none() {
         make_dir(gate, destination)?;
     }
@@ -212,7 +214,8 @@ impl TreeCopyReport {
             Ok(change) => self.changes.extend(change),
             Err(tool_error) => {
                 if tool_error.changes.is_empty() {
-                    self.changes.push(skipped_change(&destination, &tool_error));
+                    self.changes
+                        .push(uncopied_change(&destination, &tool_error));
                 }
                 self.changes.extend(tool_error.changes);
                 self.errors.push((entry.rel, tool_error.message));
@@ -250,8 +253,8 @@ impl TreeCopyReport {
     }
 }
 
-/// Returns the change for a file that was left alone because of `tool_error`.
-fn skipped_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileChange {
+/// Returns the change that reports a name that was not copied because of `tool_error`.
+fn uncopied_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileChange {
     let reason = tool_error.message.clone();
     FileChange {
         path: destination.real().clone(),

@@ -36,6 +36,7 @@ pub(super) fn delete_file(
             let rel = path.below();
             let (parent, name) = path.dir().parent_of(&rel).map_err(tool_error)?;
             parent.remove_dir(name).map_err(tool_error)?;
+            // Changes are those of files; no file was removed.
             ("directory", Vec::new())
         }
         (FileKind::Directory, DeleteRecursion::Whole) => {
@@ -79,6 +80,7 @@ pub(super) fn delete_files_batch(
     deletes.retain(|name| {
         let block = name.write_block(gate, path, WriteIntent::Delete);
         match block {
+            // Directories stay, even if they are empty afterwards.
             None => return name.meta.kind != FileKind::Directory,
             Some(WriteBlock::Unread) => unread.push(name.rel.clone()),
             Some(WriteBlock::Conflict | WriteBlock::HardLinked | WriteBlock::MarkedReadOnly) => {
@@ -156,6 +158,7 @@ pub(super) fn plan_removal(
         return Err(ToolError::failed_at(gate, "read", &path.join(rel), *fault));
     }
     if !closed_rels.is_empty() {
+        // A name that the agent may not even read is no example.
         let is_readable = |rel: &RelPath| gate.allows(path.join(rel).real(), Permission::Read);
         closed_rels.retain(is_readable);
         let why = "it holds names that you may not change";
@@ -178,7 +181,8 @@ pub(super) fn plan_removal(
     Ok(deletes)
 }
 
-/// Removes the names in `pending_deletes`, last first, and then `path` itself.
+/// Removes the names in `pending_deletes`, last first, so that each directory is empty when it is
+/// removed, and then `path` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
     path: &ResolvedPath,

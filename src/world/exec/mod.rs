@@ -93,8 +93,8 @@ pub enum ActionOutcome {
     Done,
     /// It failed; the content says why.
     Failed,
-    /// A rule that needs the state of the disk denies it: an unread file, a conflict, a name
-    /// inside.
+    /// A rule that needs the state of the disk denies it: for example, a file is unread or was
+    /// changed by somebody else, or a directory holds a protected name.
     Denied,
 }
 
@@ -149,7 +149,8 @@ pub fn refresh_versions(permitted: Permitted<Action>) {
         }
         Ok(())
     };
-    let _recorded = action.try_map(record);
+    // `try_map` serves to visit each path; the action that it returns is not carried out again.
+    let _mapped = action.try_map(record);
 }
 
 /// Reads the media file that an action may read as a document, recording or video, as `class` says,

@@ -1,5 +1,5 @@
 //! Runs permitted programs. A program is confined to a private directory; everything that it does
-//! to files goes through the tool calls that it makes.
+//! to files elsewhere goes through the tool calls that it makes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The timeout of the probe program, which does nothing: a compiler with an empty cache first
+/// The timeout of the probe program, which only imports: a compiler with an empty cache first
 /// compiles its standard library.
 const PROBE_TIME_MAX: Duration = Duration::from_mins(3);
 /// The most output of the probe program that is kept, in bytes.
@@ -98,7 +98,7 @@ pub(super) fn execute_code(
     let cancellation = CancellationToken::new();
     let calls = ToolCallServer::new(gate.for_calls_within(cancellation.clone()), tools);
     let output =
-        run_with(programs, &calls, &cancellation, wait).map_err(|error| run_error(&error))?;
+        run_and_serve(programs, &calls, &cancellation, wait).map_err(|error| run_error(&error))?;
     Ok(observation(&output, calls.into_summary()))
 }
 
@@ -130,11 +130,12 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     }
 }
 
-/// Returns the directories that the gate allows now.
+/// Returns what the program's package knows about paths: the directories that the gate allows now,
+/// and how paths are resolved.
 fn package_roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
-    let allowed_roots = |wanted| {
+    let allowed_roots = |permission| {
         let grants = gate.manager().grants().iter();
-        let open_grants = grants.filter(|grant| gate.allows(&grant.root, wanted));
+        let open_grants = grants.filter(|grant| gate.allows(&grant.root, permission));
         open_grants.map(|grant| grant.root.to_string()).collect()
     };
     PackageRoots {
@@ -176,7 +177,7 @@ fn write_program(
 }
 
 /// Runs the written program and answers its calls until it has ended.
-fn run_with(
+fn run_and_serve(
     programs: &ProgramEnvironment,
     calls: &ToolCallServer,
     cancellation: &CancellationToken,
@@ -193,6 +194,7 @@ fn run_with(
         // Calls in progress end with their program.
         end_signal.raise();
         cancellation.cancel();
+        // Ends the server's wait for calls; this fails only if the connection has ended already.
         let shutdown_result = server_end.shutdown(std::net::Shutdown::Both);
         drop(shutdown_result);
         if server.join().is_err() {

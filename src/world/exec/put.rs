@@ -100,6 +100,7 @@ pub(super) fn put(
         Err(fault) => return Err(tool_error(fault)),
     };
     let mut history = gate.history();
+    // If the user's file looks like the edited one, the agent's version started from it.
     if let (WriteIntent::Edit(seen_version), Some(user_meta)) = (options.intent, user_meta)
         && user_meta.version.size_bytes == seen_version.size_bytes
         && user_meta.version.modified_ns == seen_version.modified_ns
@@ -174,6 +175,8 @@ fn stage_file<'d>(
     Ok(staged_file)
 }
 
+/// Returns the error for a write that `why` blocks. If a conflict blocks a new version of a whole
+/// file, that version is kept first; of an edit or a removal there is none.
 fn write_refusal(
     gate: &Gate,
     path: &ResolvedPath,

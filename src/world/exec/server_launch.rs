@@ -110,8 +110,8 @@ fn container_launch(
     }
 }
 
-/// Returns the sandbox policy of a program with this command line, and its proxy. Its files are
-/// opened for reading in addition to what the agent's grants open.
+/// Returns the sandbox policy of a program with this command line, and its proxy. Files that the
+/// command line names are opened for reading in addition to what the agent's grants open.
 pub(super) fn confine(
     gate: &Gate,
     program: &ServerProgram,
@@ -168,9 +168,9 @@ fn offline_variables() -> impl Iterator<Item = (String, String)> {
 /// starts, where agents may write, if `command` may start a module (`-m`) or code (`-c`). A script
 /// still finds its own modules. Python older than 3.11 ignores the variable.
 fn safe_import_path(command: &[String]) -> Option<(String, String)> {
-    let names_module = |word: &String| word.starts_with("-m") || word.starts_with("-c");
-    let is_module = command.iter().any(names_module);
-    is_module.then(|| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
+    let starts_module_or_code = |word: &String| word.starts_with("-m") || word.starts_with("-c");
+    let may_import_from_dir = command.iter().any(starts_module_or_code);
+    may_import_from_dir.then(|| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
 }
 
 /// Returns the path of a file that the config names, without symlinks; `None` if there is no such
@@ -193,6 +193,7 @@ pub(super) fn working_directory(
             working_dir.map_err(|error| error.to_string())?
         }
         (ServerDirectory::Workspace, InstanceSharing::PerAgent) => open_directory(gate)?,
+        // A shared server belongs to no single agent's workspace.
         (ServerDirectory::Workspace | ServerDirectory::Private, InstanceSharing::One) => {
             commands.directories().home()
         }

@@ -24,7 +24,7 @@ use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::tree_listing::EntrySelection;
 
-/// Maximum length of a subagent's result as its parent reads it, in characters.
+/// Maximum length of a subagent's answer as its parent reads it, in characters.
 const ANSWER_CHARS_MAX: usize = 20_000;
 
 /// Maximum length of the reason for a subagent's failure as its parent reads it, in characters.
@@ -118,6 +118,7 @@ pub(super) fn spawn_subagents(
     let reports = call.block_on(|runner, call_id, cancelled| runner.run(call_id, specs, cancelled));
     for spec in &started_specs {
         if let Some(commands) = spec.gate.commands() {
+            // Background commands end with their subagent; nobody asks how.
             let _statuses = commands.end_background();
         }
     }
@@ -236,7 +237,7 @@ fn result_json(
     Value::Object(fields)
 }
 
-/// Returns the files below `dir` that the parent may read.
+/// Returns the files below `dir` that the parent may read; none if the directory cannot be listed.
 fn files_json(gate: &Gate, dir: &ResolvedPath) -> Value {
     let listing = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
     let entries = listing.map(|listing| listing.entries).unwrap_or_default();

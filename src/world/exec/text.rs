@@ -82,7 +82,7 @@ impl From<std::io::Error> for TextReadError {
     }
 }
 
-/// Returns the requested lines, up to `bytes_max`; a last line says what was cut.
+/// Returns the requested lines, up to `bytes_max`; a note says what was cut.
 pub(super) fn read_lines(
     file: FileContent,
     name: &Path,
@@ -132,7 +132,8 @@ fn binary_kind(name: &Path) -> Option<&'static str> {
         .map(|(kind, _)| *kind)
 }
 
-/// Whether more bytes follow what was read; if so, it may end in the middle of a character.
+/// Whether more bytes follow those that were read; if so, the last ones may be only a part of a
+/// character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RemainingBytes {
     Nothing,
@@ -263,6 +264,7 @@ fn read_tail(
     file.seek(SeekFrom::Start(window_start))?;
     let mut bytes = read_bounded(file, bytes_max)?;
     bytes.truncate(bytes_max);
+    // A newline at the very end ends the last line, and begins none.
     let end = bytes.len().saturating_sub(1);
     let count = usize::try_from(lines).unwrap_or(usize::MAX);
     let lines_start = bytes
@@ -277,6 +279,7 @@ fn read_tail(
     let start = match lines_start {
         _ if lines == 0 => bytes.len(),
         Some(start) => start,
+        // What is kept begins in the middle of a line, which is left out.
         None if is_cut => bytes
             .iter()
             .position(|byte| *byte == b'\n')

@@ -52,19 +52,20 @@ pub(super) struct ToolCallServer {
     summary: Mutex<CallSummary>,
 }
 
-/// The results of all calls.
+/// What is reported about all calls of a program, and how much of its limits is used up.
 #[derive(Debug, Default)]
 pub(super) struct CallSummary {
     /// The first calls, each with its tool and paths, and how it ended.
     calls: Vec<(String, Cow<'static, str>)>,
+    /// The number of calls that were within the limits.
     count: usize,
-    /// The bytes that were sent and received for them.
+    /// The bytes that the program has sent and received.
     bytes: usize,
     /// The changes that they made.
     pub(super) changes: Vec<FileChange>,
     /// The denials of the gate.
     pub(super) denials: Vec<Denial>,
-    /// Further notes.
+    /// Notes for the model about limits and faults of the program.
     pub(super) notes: Vec<String>,
 }
 
@@ -132,7 +133,7 @@ impl ToolCallServer {
         }
     }
 
-    /// Returns the results of all calls.
+    /// Returns what is reported about all calls.
     pub(super) fn into_summary(self) -> CallSummary {
         self.summary
             .into_inner()
@@ -225,6 +226,7 @@ impl ToolCallServer {
             // Remaining calls are still received, so that the sender never blocks forever.
             if !interrupt.is_raised() {
                 let reply = self.carry_out(call, interrupt);
+                // This fails only if the program no longer reads: nobody waits for the reply.
                 self.send_reply(stream, write_lock, &reply)
                     .unwrap_or_default();
             }
@@ -239,6 +241,7 @@ impl ToolCallServer {
             arguments,
         } = frame;
         let (outcome, description) = match parse(&tool, arguments.get(), &self.catalogue) {
+            // Whatever its arguments are: a tool that is not offered is denied.
             _ if !self.offers(&tool) => {
                 let content = not_offered(&single_line(&tool, PATH_CHARS_MAX));
                 (CallOutcome::new("denied", content), tool)
@@ -317,7 +320,10 @@ impl ToolCallServer {
         let mut summary = self.lock();
         summary.bytes = summary.bytes.saturating_add(bytes);
         if summary.count >= CALLS_MAX || summary.bytes > CALLS_BYTES_MAX {
-            let note = format!("it may make {CALLS_MAX} calls, and tried to make more");
+            let note = format!(
+                "it may make {CALLS_MAX} calls and send and receive {CALLS_BYTES_MAX} bytes, and \
+                 tried to exceed that"
+            );
             if !summary.notes.contains(&note) {
                 summary.notes.push(note);
             }
@@ -375,6 +381,7 @@ fn describe_call(call: &ToolCall) -> String {
     let command = call.command().map(|command| format!("`{command}`"));
     let mut parts = vec![call.name()];
     parts.extend(command.as_deref());
+    // Commands run in the workspace by default, so that directory says nothing about them.
     parts.extend(paths.filter(|path| command.is_none() || *path != WORKSPACE));
     parts.join(" ")
 }

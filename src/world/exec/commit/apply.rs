@@ -54,6 +54,7 @@ impl LayerCommit<'_> {
         let entry = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
         match entry.map_err(tool_error)? {
             UpperEntry::Removed => self.remove(path),
+            // Its contents follow, name by name.
             UpperEntry::MergedDirectory(_) => Ok(()),
             UpperEntry::NewDirectory(meta) => {
                 self.make_dir(rel, path, &meta, DirectoryOpacity::Transparent)
@@ -82,6 +83,7 @@ impl LayerCommit<'_> {
         let tool_error =
             |fault: FileSystemError| ToolError::failed_at(self.gate, "create", path, fault);
         let parent = rel.parent().unwrap_or_default();
+        // A directory in an opaque one need not be marked itself to hide what the user has there.
         let is_opaque = opacity == DirectoryOpacity::Opaque || self.opaque_dirs.contains(&parent);
         if is_opaque {
             self.opaque_dirs.insert(rel.clone());
@@ -165,12 +167,12 @@ impl LayerCommit<'_> {
         rel: &RelPath,
         path: &ResolvedPath,
     ) -> Result<bool, FileSystemError> {
-        let (ours, our_meta) = self.upper.open_file(rel)?;
-        let (theirs, their_meta) = path.dir().open_file(&path.below())?;
-        let size_bytes = our_meta.version.size_bytes;
-        let looks_same = size_bytes == their_meta.version.size_bytes
-            && our_meta.permission_bits() == their_meta.permission_bits();
-        Ok(looks_same && has_same_bytes(ours, theirs, size_bytes)?)
+        let (layer_content, layer_meta) = self.upper.open_file(rel)?;
+        let (user_content, user_meta) = path.dir().open_file(&path.below())?;
+        let size_bytes = layer_meta.version.size_bytes;
+        let looks_same = size_bytes == user_meta.version.size_bytes
+            && layer_meta.permission_bits() == user_meta.permission_bits();
+        Ok(looks_same && has_same_bytes(layer_content, user_content, size_bytes)?)
     }
 
     fn put_link(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {

@@ -32,8 +32,8 @@ const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Applies what commands changed in `layer` to the tree below it, and empties the layer except for
 /// names that may not be applied. No process may write to the layer meanwhile.
 ///
-/// Paths in `reported` were reported earlier and are not reported again; newly reported paths are
-/// added. The error says why the commit is incomplete, and holds the changes that were made all the
+/// Closed paths in `reported` were reported earlier and are not reported again; new ones are added.
+/// The error says why the commit is incomplete, and holds the changes that were made all the
 /// same.
 pub(super) fn commit(
     gate: &Gate,
@@ -49,18 +49,20 @@ pub(super) fn commit(
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
     let listing = commit.list_layer();
     if let Some(limit) = listing.reached_limit {
+        // Otherwise each later commit of the layer would reach the limit too.
         clear::empty(&upper).map_err(tool_error)?;
         return Err(tool_error(FileSystemError::Limit(limit)));
     }
     commit.commit_all(&listing);
     let command_changes = commit.command_changes;
+    // Names that were applied must not be applied once more by the next commit.
     if prune(&upper, &listing.entries).is_err() {
         clear::empty(&upper).map_err(tool_error)?;
     }
     sync_to_disk(gate, &root, command_changes)
 }
 
-/// Returns once the applied changes are on disk.
+/// Returns once the changes that were applied to a tree of the user's are on disk.
 fn sync_to_disk(
     gate: &Gate,
     root: &ResolvedPath,
@@ -121,7 +123,7 @@ impl<'a> LayerCommit<'a> {
         })
     }
 
-    /// Applies all names of `listing`.
+    /// Applies all names of `listing`, and records those that could not be read.
     fn commit_all(&mut self, listing: &TreeListing) {
         for (rel, fault) in &listing.unreadable {
             let path = self.root.join(rel);
