@@ -1,5 +1,6 @@
 //! The journal of a delivery: one line for each step before anything is changed, and one when a
-//! session of steps begins, is rolled back and ends. Each line has a checksum; an incomplete last
+//! session of steps begins, is rolled back and ends, and when hidden directories for slots are
+//! created and removed. Each line has a checksum; an incomplete last
 //! line was never acted upon.
 
 use std::io::{BufRead, Read};
@@ -284,6 +285,7 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
             .take(LINE_BYTES_MAX)
             .read_until(b'\n', &mut bytes)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
+        // At the end, and at an incomplete last line.
         let Some(record) = parse_record(&bytes) else {
             return Ok(state);
         };

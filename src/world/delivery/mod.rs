@@ -6,6 +6,9 @@
 //! the content of the slot, so that the slot then holds the previous version. A step is undone by
 //! doing it once more. Nothing is ever written through a symlink, and nothing is replaced or
 //! removed that differs from what was inspected.
+//!
+//! In plans and steps, `theirs` is the state of a path before the change, which is the user's, and
+//! `ours` the state after it, which is the agents'.
 
 mod read_state;
 mod delivery_dir;

@@ -119,6 +119,7 @@ pub fn plan(
     }
     plan.entries
         .sort_by(|a, b| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
+    // Of two entries for one name, the one that was planned first counts.
     plan.entries
         .dedup_by(|b, a| (a.root, &a.rel) == (b.root, &b.rel));
     Ok(plan)
@@ -217,15 +218,16 @@ impl LayerPlanner<'_> {
 
     /// Returns why nothing may be changed at `rel`; `None` if it may.
     fn forbidden_reason(&self, rel: &RelPath) -> Option<String> {
-        let is_of_this_root = |grant: &Grant| {
-            let is_granted_root = grant.root == self.tree_path || grant.scope == GrantScope::File;
-            grant.kind == GrantKind::Context && is_granted_root
+        // The tree of a granted file is the directory that contains it.
+        let is_of_this_tree = |grant: &Grant| {
+            let is_tree_or_file = grant.root == self.tree_path || grant.scope == GrantScope::File;
+            grant.kind == GrantKind::Context && is_tree_or_file
         };
         match self
             .manager
             .decide(&self.tree_path.join(rel), Permission::Write)
         {
-            PermissionDecision::Allow { grant } if is_of_this_root(grant) => None,
+            PermissionDecision::Allow { grant } if is_of_this_tree(grant) => None,
             PermissionDecision::Allow { .. } => {
                 Some("it lies in another directory that was opened".to_owned())
             }
@@ -406,10 +408,11 @@ impl LayerPlanner<'_> {
     fn plan_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         let (theirs, user_meta) = self.user_state(rel)?;
         let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
+        // The owner's write bit is always set, so a file without it keeps its mode too.
         let kept_mode = match (&theirs, self.layout) {
             (PathState::File(old), SourceLayout::SeparateDirectory) => Some(old.mode),
             (PathState::File(old), SourceLayout::OverlayLayer)
-                if old.mode & RWX_BITS | 0o200 == new_bits =>
+                if old.mode & RWX_BITS | Mode::WUSR.as_raw_mode() == new_bits =>
             {
                 Some(old.mode)
             }
@@ -528,7 +531,7 @@ impl LayerPlanner<'_> {
         let rels_below: Vec<RelPath> = listing
             .entries
             .iter()
-            .map(|found| rel.join(&found.rel))
+            .map(|entry| rel.join(&entry.rel))
             .collect();
         let closed_rels: Vec<&RelPath> = rels_below
             .iter()

@@ -1,5 +1,6 @@
 //! Recovers deliveries that a process left open: each is completed or rolled back as a whole. A
-//! delivery that another process works on, and one that was not created here, is left alone.
+//! delivery that another process works on or may work on, because the file system has no locks, and
+//! one that was not created here, is left alone.
 
 use crate::error::Result;
 use crate::path::AbsPath;

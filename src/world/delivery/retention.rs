@@ -47,6 +47,7 @@ pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String
     Ok(removed_names)
 }
 
+/// Returns whether nothing of the delivery at `path` must still be completed or rolled back.
 fn is_closed(path: &AbsPath) -> bool {
     let journal = DeliveryDir(path.clone()).journal();
     file::kind(&journal).is_err() || journal::is_cleared(&journal)
@@ -59,6 +60,6 @@ fn size(path: &AbsPath) -> Result<u64> {
     let sizes = listing
         .entries
         .iter()
-        .filter_map(|found| dir.meta(&found.rel).ok());
+        .filter_map(|entry| dir.meta(&entry.rel).ok());
     Ok(sizes.map(|meta| meta.allocated_bytes).sum())
 }

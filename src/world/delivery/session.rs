@@ -1,5 +1,6 @@
-//! A session of steps: a transaction in which all of them are applied or none. The journal records
-//! that it is open, and a process that finds it open later resumes it.
+//! A session of steps: a transaction that applies all of them or none, except that it skips steps
+//! whose paths hold someone else's changes. The journal records that it is open, and a process that
+//! finds it open later resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -177,6 +178,7 @@ impl DeliverySession {
             .ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
         if self.trees.get(root).is_none_or(Option::is_none) {
             let tree = open_root(&journal_root.path)?;
+            // The last one counts: an interrupted session may have left one behind.
             let slot_directory = self
                 .slot_directories
                 .iter()
@@ -202,6 +204,7 @@ impl DeliverySession {
         direction: StepDirection,
         selected_steps: Option<Vec<u32>>,
     ) -> Result<SkippedSteps> {
+        // All that the session needs is on disk before the journal says that it has begun.
         self.sync_slots()?;
         let step_numbers = self.step_numbers(selected_steps.as_ref());
         self.journal.sync()?;
@@ -265,6 +268,7 @@ impl DeliverySession {
                 Ok(skipped)
             });
         let result = match &apply_result {
+            // The session has ended, so there is nothing to roll back.
             Ok(_) => RollbackResult::Done,
             // The session is open again, even if a part of its end was written.
             Err(_) => match self.journal.truncate(journal_length) {
@@ -335,7 +339,8 @@ impl DeliverySession {
         Ok(skipped)
     }
 
-    /// Syncs everything to disk, including the slots of roots on other file systems.
+    /// Syncs the trees of all steps to disk, after copying back slots that are on their file
+    /// systems.
     fn sync_trees(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
         self.copy_back_slots(step_numbers)?;
         for root in 0..self.roots.len() {
@@ -365,8 +370,8 @@ impl DeliverySession {
         for root in 0..self.roots.len() {
             if self.has_separate_slots(root) {
                 let delivery_tree = self.delivery_tree(root)?;
-                let synced = delivery_tree.slots.sync_file_system();
-                synced
+                let sync_result = delivery_tree.slots.sync_file_system();
+                sync_result
                     .map_err(|fault| delivery_error("write", &delivery_tree.path.clone(), fault))?;
             }
         }
@@ -414,6 +419,7 @@ impl DeliverySession {
             let delivery_tree = self.delivery_tree(step.root)?;
             let result = slot::duplicate(&slots, &delivery_tree.slots, OsStr::new(&step.slot()));
             match result {
+                // The slot is empty if the step only removes or only creates.
                 Ok(()) | Err(FileSystemError::Missing) => {}
                 Err(fault) => {
                     return Err(delivery_error("write", &delivery_tree.path.clone(), fault));
@@ -447,6 +453,7 @@ impl DeliverySession {
     /// Returns those of the steps whose slots are on another file system than the delivery.
     fn separate_steps(&self, step_numbers: &BTreeSet<u32>) -> Vec<DeliveryStep> {
         let has_separate_slot = |step: &&DeliveryStep| {
+            // A step that only changes the mode of a directory has no slot.
             let are_directories = step.theirs.is_directory() && step.ours.is_directory();
             step_numbers.contains(&step.number)
                 && self.has_separate_slots(step.root)

@@ -1,5 +1,5 @@
-//! The deliveries of a project: lists and looks them up, and opens the directory of one, which is
-//! locked while it is open.
+//! The deliveries of a project: looks them up, opens the directory of one, which is locked while it
+//! is open, and writes and reads what it can deliver.
 
 use std::time::Duration;
 
@@ -218,7 +218,7 @@ impl OpenDelivery {
         if !dir::is_owned_by_user(&delivery_dir.0) {
             let message = format!("`{}` is not a directory of yours", delivery_dir.0);
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("massgen reverts only deliveries that you own"));
+                .with_hint("massgen uses only deliveries that you own"));
         }
         let name = name.to_owned();
         let lock = lock_delivery(&delivery_dir.0, &name)?;

@@ -37,7 +37,7 @@ pub(super) struct DeliveryTree {
 pub(super) enum SwapOutcome {
     /// It was applied.
     Done,
-    /// It was not applied, because the existing file is not the one that was inspected.
+    /// It was not applied, because what exists there is not what was inspected.
     Changed,
     /// It was not applied, because the directory contains names that are not part of the delivery.
     NotEmpty,
@@ -190,6 +190,7 @@ fn may_remove(
     let rel = RelPath::default()
         .child(name)
         .ok_or(FileSystemError::Missing)?;
+    // Earlier steps have removed what the delivery removes from it.
     Ok(dir.dir(&rel)?.entries_up_to(1)?.is_empty())
 }
 

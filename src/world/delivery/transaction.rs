@@ -1,5 +1,6 @@
 //! Applies a plan: the accepted changes are prepared outside the user's tree, and are applied there
-//! as a whole or not at all.
+//! as a whole or not at all. Before that, files of which only some hunks are accepted get a content
+//! of their own.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -42,7 +43,8 @@ const DECLINED_REASON: &str = "you did not take it";
 /// in the meantime are written to `conflicts_dir`. Returns what happened to every path.
 ///
 /// # Errors
-/// Nothing is applied in that case; what had been done is rolled back.
+/// The changes could not be applied: what had been done is rolled back, now or by the next start of
+/// massgen, as the error says. Or they are applied, and the error is about the report.
 pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -133,7 +135,8 @@ impl ApplyTransaction<'_> {
         Ok(indices)
     }
 
-    /// Fills the slot of the step for `entry`, and adds the step to the session.
+    /// Fills the slot of the step for `entry`, and adds the step to the session. The outer error
+    /// does not name the path of the entry yet; the inner one is complete.
     fn add_step(
         &mut self,
         entry: &DeliveryEntry,
@@ -154,9 +157,11 @@ impl ApplyTransaction<'_> {
             Ok(tree) => tree.slots.try_clone()?,
             Err(error) => return Ok(Err(error)),
         };
+        // A step that only changes the mode of a directory has no slot.
         if !(entry.theirs.is_directory() && entry.ours.is_directory()) {
             step.ours = self.fill_slot(&slots, &step, entry, layer)?;
         }
+        // Between sessions these slots are copies, which have other inodes.
         if self.session.has_separate_slots(entry.root) {
             step.theirs = step.theirs.without_inode();
             step.ours = step.ours.without_inode();

@@ -1,5 +1,5 @@
 //! Applied deliveries: shows the state of each path, undoes a delivery byte for byte, and applies
-//! it again. Paths that have been changed since stay unless the user wants otherwise; then the
+//! it again, also in part. Paths that have been changed since stay unless the user wants otherwise; then the
 //! changed version is moved to the slot, so that even that can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,7 +180,7 @@ impl AppliedDelivery {
             };
             reverted
                 .entry(path)
-                .and_modify(|known| known.last_step = index)
+                .and_modify(|change| change.last_step = index)
                 .or_insert(change);
         }
         reverted.into_values().collect()
@@ -292,7 +292,8 @@ impl AppliedDelivery {
     /// Undoes or reapplies all paths within `paths`, or all paths if that is empty.
     ///
     /// # Errors
-    /// Nothing is changed in that case; what had been done is rolled back.
+    /// What had been done is rolled back, now or by the next start of massgen, as the error says.
+    /// Or all is done, and the paths cannot be inspected afterwards.
     pub fn undo_or_redo(
         &mut self,
         direction: UndoDirection,
@@ -311,7 +312,7 @@ impl AppliedDelivery {
     /// Applies these parts of files that were reverted.
     ///
     /// # Errors
-    /// Nothing is changed in that case; what had been done is rolled back.
+    /// As of [`Self::undo_or_redo`].
     pub fn reapply(&mut self, parts: &BTreeMap<AbsPath, ReappliedPart>) -> Result<Vec<UndoRow>> {
         let is_wanted = |path: &AbsPath, entry: &DeliveryEntry| {
             // A directory is removed with the selected files in it.
@@ -569,6 +570,7 @@ impl AppliedDelivery {
         if step_direction == StepDirection::Back {
             order.reverse();
         }
+        // Of the steps of one path, the one that is taken first meets the current version.
         let mut accepted_files = BTreeSet::new();
         for index in order {
             let Some(step) = self.session.steps.get(index).cloned() else {
