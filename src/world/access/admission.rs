@@ -1,6 +1,7 @@
-//! Checks whether an agent may use commands, programs, subagents and server tools at all, whatever
-//! the call touches: each needs what the agent was given for it. Passing these checks permits
-//! nothing.
+//! Checks whether an agent may use commands, programs, a plan, pages of the Web, tools of its
+//! vendor, media, subagents and server tools at all, whatever paths the call touches: each needs
+//! what the agent was given for it, and command lines and programs must pass the checks of their
+//! text. Passing these checks permits nothing.
 
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;

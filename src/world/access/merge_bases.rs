@@ -66,8 +66,8 @@ impl MergeBases {
         })))
     }
 
-    /// Records that the agent has read the version of `path` with this fingerprint, and keeps its
-    /// content if there is room. Only the user's own file counts, not what the agent itself created
+    /// Records that the agent has read, or is about to change, the version of `path` with this
+    /// fingerprint, and keeps its content if there is room. Only the user's own file counts, not what the agent itself created
     /// there. A content that cannot be kept is missed only if the user changes the same file.
     pub(in crate::world) fn record(
         &self,
@@ -100,7 +100,7 @@ impl MergeBases {
         }
     }
 
-    /// Returns the version of `path` that was read last.
+    /// Returns the version of `path` that was recorded last.
     pub(in crate::world) fn get(&self, path: &RealPath) -> Option<MergeBase> {
         let bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bases.by_path.get(path).cloned()

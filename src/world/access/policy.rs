@@ -113,7 +113,7 @@ impl GatePolicy {
     }
 
     /// Returns the policy of a subagent whose paths start from `base`: the same rules, hooks and
-    /// approvals; no programs, servers and subagents; and `commands` instead of its parent's. Its
+    /// approvals; `commands` instead of its parent's; and no other tools than those for files. Its
     /// parent does not count as having read what it reads.
     pub(in crate::world) fn for_subagent(
         &self,
@@ -143,7 +143,8 @@ impl GatePolicy {
         }
     }
 
-    /// Returns the policy of a single call outside a run: no history, and no conflicts to detect.
+    /// Returns the policy of a single call outside a run: no history, no conflicts to detect, and
+    /// no other tools than those for files.
     pub fn single_call(base: RealPath) -> Self {
         Self {
             base,

@@ -32,7 +32,7 @@ pub enum DeniedSubject {
     },
     /// A whole call, whatever it touches.
     Call {
-        /// The tool, or the command, shortened.
+        /// The tool, the command or the address, shortened.
         subject: String,
         /// What to do instead, as a sentence of its own.
         suggestion: String,
@@ -141,7 +141,7 @@ impl AccessRefusal {
     }
 }
 
-/// Denial of a call by a rule of the config.
+/// Returns the denial of a call by a rule of the config or by a hook.
 pub(in crate::world) fn denial_by_rule(
     rule: &'static str,
     subject: String,

@@ -1,6 +1,7 @@
 //! The one gate between a model's tool calls and the disk. A [`ToolCall`] goes in; out comes a
 //! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
-//! must never act: it resolves paths, asks the pure rules and, where the config says so, a person.
+//! must never act: it resolves paths, asks the pure rules and, where the config says so, the user's
+//! hooks and a person.
 //! Child modules can reach the private fields: the only one, `explanation`, makes no permits.
 //!
 //! An action is carried out only if it was permitted:
@@ -234,6 +235,7 @@ impl Gate {
             cancellation,
             id: Some(id),
             executor: self.call_context.executor,
+            // What was approved, answered by hooks or is to be reported belongs to one call.
             ..CallContext::default()
         })
     }
@@ -303,12 +305,14 @@ impl Gate {
         let resolved_call = self.resolve_call(call, ask_reason, effects)?;
         let (hook_result, changed_call) = self.run_hooks(described_call.as_ref())?;
         if let Some(changed_call) = changed_call {
+            // With their result, the hooks are not run again.
             return self.with_hook_result(hook_result).check(changed_call);
         }
         if let Some(reason) = resolved_call
             .ask_reason
             .or_else(|| hook_result.ask_reason.clone())
         {
+            // Only rules and hooks give a reason, and with either the call is described.
             let (tool, input) = described_call.unwrap_or_default();
             let mut effects = resolved_call.effects;
             // The effects of a server call are unknown, so the whole input stands for them.
@@ -385,6 +389,7 @@ impl Gate {
                 }
                 Ok(resolved_path)
             }
+            // A path that the call does not declare as an access is never opened.
             _ => Err(self.deny(&path, Permission::Write, AccessRefusal::outside())),
         })?;
         Ok(ResolvedCall {
@@ -543,7 +548,8 @@ impl Gate {
         self.state.policy.parent_dirs == ParentDirPolicy::Refused
     }
 
-    /// Returns the directory that commands start in, if relative paths start elsewhere.
+    /// Returns the directory that commands start in instead of the one where relative paths start,
+    /// if the agent may not read that one.
     pub(in crate::world) fn command_start_dir(&self) -> Option<UserPath> {
         let is_open = self.allows(&self.state.policy.base, Permission::Read);
         (!is_open)
@@ -623,6 +629,7 @@ impl Gate {
 
     /// Returns the most specific grant that covers `path`.
     pub(in crate::world) fn most_specific_grant(&self, path: &RealPath) -> Option<&Grant> {
+        // They are sorted, the most specific first.
         let mut grants = self.state.manager.grants().iter();
         grants.find(|grant| grant.relative_path(path).is_some())
     }
