@@ -1,6 +1,6 @@
 //! Applied deliveries: shows the state of each path, undoes a delivery byte for byte, and applies
-//! it again, also in part. Paths that have been changed since stay unless the user wants otherwise; then the
-//! changed version is moved to the slot, so that even that can be restored.
+//! it again, also in part. Paths that have been changed since stay unless the user wants otherwise;
+//! then the changed version is moved to the slot, so that even that can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
