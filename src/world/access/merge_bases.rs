@@ -67,8 +67,9 @@ impl MergeBases {
     }
 
     /// Records that the agent has read, or is about to change, the version of `path` with this
-    /// fingerprint, and keeps its content if there is room. Only the user's own file counts, not what the agent itself created
-    /// there. A content that cannot be kept is missed only if the user changes the same file.
+    /// fingerprint, and keeps its content if there is room. Only the user's own file counts, not
+    /// what the agent itself created there. A content that cannot be kept is missed only if the
+    /// user changes the same file.
     pub(in crate::world) fn record(
         &self,
         path: &RealPath,
