@@ -1,6 +1,6 @@
 //! `events.jsonl`: an append-only log with one line of JSON per event. Each line has a checksum, so
 //! that a reader can distinguish a complete line from one that a crash or a full disk truncated.
-//! All other records can be derived from the log. Every line is redacted.
+//! All other records of events can be derived from the log. Every line is redacted.
 
 use std::io::{BufRead, Read};
 use std::time::Duration;
@@ -77,6 +77,7 @@ impl EventLog {
             line_ends.push(complete_extent.bytes);
         }
         file.truncate(complete_extent.bytes)?;
+        // The last line is complete except for its line break.
         if complete_extent.ends_open {
             file.append(b"\n")?;
         }
@@ -251,7 +252,7 @@ pub enum LogReadError {
         /// The number of bytes in the incomplete line.
         bytes: usize,
     },
-    /// A line was changed after it was written; the reader continues after it.
+    /// A line is not as it was written, or not where; the reader continues after it.
     #[error("line {line} is damaged")]
     Corrupt {
         /// The line number, from 1.

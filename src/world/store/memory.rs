@@ -81,7 +81,7 @@ impl MemoryStore {
         }
     }
 
-    /// Returns the directory.
+    /// Returns the directory of notes.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
     }

@@ -36,8 +36,9 @@ const PIPELINE_NAMES: NameScheme = NameScheme {
 const RANDOM_DIGITS: usize = 3;
 /// How many digits of a name encode the date and time at which something began.
 const TIME_DIGITS: usize = 14;
-/// The suffix of git's lock files, and the prefix of temporary directories.
+/// The suffix of git's lock files.
 const LOCK_SUFFIX: &str = ".lock";
+/// The prefix of the temporary directories in a repository.
 const TEMPORARY_PREFIX: &str = ".massgen-";
 /// How long a pipeline that never began is kept.
 const UNSTARTED_KEPT_MIN: Duration = Duration::from_mins(1);
@@ -216,7 +217,8 @@ impl PipelineDir {
         short_name(&self.name()).to_owned()
     }
 
-    /// Returns whether it began after the run whose log directory has this name.
+    /// Returns whether it began in the same second as the run whose log directory has this name, or
+    /// later.
     pub fn is_newer(&self, run: &str) -> bool {
         let digits = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
         let (own_digits, run_digits) = (digits(&self.name()), digits(run));

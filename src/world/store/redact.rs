@@ -1,6 +1,5 @@
-//! Redacts secrets, so that none reaches a record. Everything that the store writes goes through
-//! it; it is given the values and does not decide what is secret. It must never hold or print a
-//! value in the clear.
+//! Redacts secrets, so that none reaches the records of a run. It is given the values and does not
+//! decide what is secret. It must never print a value.
 
 use std::fmt;
 
@@ -15,15 +14,16 @@ use crate::text::map_json_strings;
 /// The replacement for a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Shorter values are placeholders such as `EMPTY` or `ollama`, and redacting them would remove
-/// words from answers. GitLab masks variables from the same length on.
+/// The length of the shortest value that is redacted, in bytes. Shorter ones are placeholders such
+/// as `EMPTY` or `ollama`, and redacting them would remove words from answers. GitLab masks variables from the same length on.
 pub const SECRET_BYTES_MIN: usize = 8;
 
 /// The shortest prefix of a secret that is redacted too, so that text truncated inside a secret
 /// reveals none of it. Shorter prefixes are shared by all keys of a vendor, like `sk-proj-`.
 const PREFIX_BYTES_MIN: usize = 12;
 
-/// Characters other than letters and digits that percent-encoding keeps (RFC 3986, section 2.3).
+/// The characters that percent-encoding replaces: all but letters, digits and these four (RFC 3986,
+/// section 2.3).
 const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

@@ -30,7 +30,7 @@ const RUN_NAMES: NameScheme = NameScheme {
     name: "name",
     prefix: PREFIX,
 };
-/// The largest `status.json` and `replay.yaml` that are read, in bytes.
+/// The largest `status.json`, `replay.yaml` and `execution_metadata.yaml` that are read, in bytes.
 const SUMMARY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The largest recording that is read, in bytes.
 const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -44,13 +44,13 @@ pub struct RunDir {
 /// The state of a run, as its records and the lock on its log show it.
 #[derive(Clone, Debug)]
 pub struct RunState {
-    /// Whether it is running.
+    /// Whether it is running, has ended or was interrupted.
     pub status: RunStatus,
     /// The content of its `status.json`, if there is a readable one.
     pub status_file: Option<Value>,
 }
 
-/// Whether a run is running.
+/// Whether a run is running, has ended or was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStatus {
     /// It is running.
@@ -269,7 +269,7 @@ impl RunDir {
         events.find_map(|entry| entry.ok()?.event)
     }
 
-    /// Returns the directory of its only turn, or the path of a first turn.
+    /// Returns the directory of its only turn, or the path that this would have.
     fn turn(&self) -> AbsPath {
         let name = self.turn_name();
         self.dir

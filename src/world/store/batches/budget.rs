@@ -75,8 +75,8 @@ impl MoneyToken {
     /// Returns the two parts of a token: one of `used` picodollars, and the rest.
     fn divide(&self, used: u64) -> [Self; 2] {
         let id = Uuid::new_v4().simple();
-        let remainder = self.picodollars.saturating_sub(used);
-        [(used, ""), (remainder, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
+        let rest = self.picodollars.saturating_sub(used);
+        [(used, ""), (rest, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
             picodollars,
             name: format!("{picodollars}-{id}{suffix}"),
         })
@@ -264,14 +264,14 @@ impl BatchDir {
 
     /// Divides a token that `cell` holds: the cell keeps a `part` of its value.
     fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
-        let [share, remainder] = token.divide(part);
-        let prepared_file = self.prepared_file(&remainder);
+        let [share, rest] = token.divide(part);
+        let prepared_file = self.prepared_file(&rest);
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
         file::replace(&prepared_file, b"", FileDurability::Process)?;
-        // From here on the rest counts.
+        // Once this is done, the rest counts.
         if move_token(&self.held_file(cell, token), &self.held_file(cell, &share))? {
             // Another process may have done this already.
-            return move_token(&prepared_file, &self.free_file(&remainder)).map(drop);
+            return move_token(&prepared_file, &self.free_file(&rest)).map(drop);
         }
         clear::remove(&prepared_file)
     }
@@ -283,14 +283,14 @@ impl BatchDir {
             return Ok(());
         };
         self.free_prepared(&budget)?;
-        let mut owners = BTreeSet::new();
+        let mut cells = BTreeSet::new();
         for name in dir::names_if_exists(&self.held_dir())? {
-            let owner = name
+            let cell = name
                 .rsplit_once('.')
-                .and_then(|(owner, _)| CellId::parse(owner));
-            owners.extend(owner);
+                .and_then(|(cell, _)| CellId::parse(cell));
+            cells.extend(cell);
         }
-        for cell in owners {
+        for cell in cells {
             if let Some((result, _)) = self.result(&cell)? {
                 self.settle(&cell, result.cost_usd)?;
             }
@@ -301,7 +301,7 @@ impl BatchDir {
     /// Returns the free tokens; those that are not parts of a token are worth `token_picodollars`.
     fn free_tokens(&self, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
         let names = dir::names_if_exists(&self.free_dir())?.into_iter();
-        // A token that is being created has another name.
+        // Files with other names are not tokens.
         let tokens = names.filter_map(|name| MoneyToken::parse(&name, token_picodollars));
         Ok(tokens.collect())
     }

@@ -22,11 +22,11 @@ const NOTE_BYTES_MAX: u64 = 64 * 1024;
 /// The process that works on a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimOwner {
-    /// The host.
+    /// The name of its host.
     pub host: String,
-    /// The boot of its kernel.
+    /// The id of the boot of its host's kernel: after another boot it has ended.
     pub boot: String,
-    /// The process.
+    /// Its number.
     pub pid: u32,
     /// The scheduler that started it.
     pub engine: String,
@@ -87,7 +87,7 @@ pub(super) fn read_owner(path: &AbsPath) -> Option<ClaimOwner> {
 /// How an attempt without a result ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptNote {
-    /// The end.
+    /// In which way.
     pub end: AttemptEnd,
     /// Why, in one sentence.
     pub reason: String,

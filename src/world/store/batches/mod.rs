@@ -41,8 +41,9 @@ const BATCH_NAMES: NameScheme = NameScheme {
 const RANDOM_DIGITS: usize = 4;
 /// The file that records how a batch began; it is written last.
 const RECORD_FILE: &str = "batch.json";
-/// The frozen task file, and the positions of its lines.
+/// The frozen task file.
 const TASKS_FILE: &str = "tasks.jsonl";
+/// The file with the positions of its lines.
 const POSITIONS_FILE: &str = "positions";
 /// Length of one position, in bytes.
 const POSITION_BYTES: usize = 8;
@@ -149,25 +150,25 @@ fn find_last(batch_dirs: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
     let usable_index = batch_dirs
         .iter()
         .position(|batch| batch.unusable_reason().is_none());
-    let newest = batch_dirs.first().and_then(|newest| {
+    let newest_problem = batch_dirs.first().and_then(|newest| {
         let why = newest.unusable_reason()?;
         Some(format!("`{}`: {why}", newest.name()))
     });
     let Some((skipped, batch)) =
         usable_index.and_then(|index| Some((index, batch_dirs.get(index)?)))
     else {
-        return Err(match newest {
+        return Err(match newest_problem {
             None => missing_error(ErrorKind::Usage, format!("no batches in `{batches}`")),
-            Some(newest) => missing_error(
+            Some(problem) => missing_error(
                 ErrorKind::Environment,
-                format!("no batch in `{batches}` can be used; the newest is {newest}"),
+                format!("no batch in `{batches}` can be used; the newest is {problem}"),
             ),
         });
     };
-    let warning = newest.map(|newest| {
+    let warning = newest_problem.map(|problem| {
         let skipped_batches = count_noun(skipped, "newer batch");
         let name = batch.name();
-        format!("taking `{name}` for the last batch: {skipped_batches} cannot be used: {newest}")
+        format!("taking `{name}` for the last batch: {skipped_batches} cannot be used: {problem}")
     });
     Ok(FoundBatch {
         batch: batch.clone(),

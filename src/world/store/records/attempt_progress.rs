@@ -60,7 +60,7 @@ pub struct AgentProgress {
     pub times_informed: u32,
     /// The time of the last event about it.
     pub last_activity: Option<LocalDateTime>,
-    /// Why it dropped out, or why its request is being retried.
+    /// Why it dropped out, or why its last request failed, until it gets a reply.
     pub error: Option<String>,
 }
 
@@ -225,8 +225,8 @@ impl AttemptProgress {
 
     /// Returns the phase as `status.json` names it.
     pub fn phase(&self) -> &'static str {
-        let is_active = |progress: &&AgentProgress| !progress.status.has_dropped_out();
-        let mut agents = self.agents.values().filter(is_active).peekable();
+        let takes_part = |progress: &&AgentProgress| !progress.status.has_dropped_out();
+        let mut agents = self.agents.values().filter(takes_part).peekable();
         if self.is_presenting {
             "presentation"
         } else if agents.peek().is_some() && agents.all(|progress| progress.answer_count > 0) {
@@ -249,6 +249,8 @@ impl AttemptProgress {
         tally
     }
 
+    /// Returns how many of the steps of the coordination are done, in percent: each agent answers
+    /// and votes, and one that dropped out has nothing left to do.
     fn done_percentage(&self) -> u32 {
         let mut done_steps: usize = 0;
         for progress in self.agents.values() {

@@ -1,5 +1,6 @@
-//! The records of a run: the event log, and everything that is derived from the same events for
-//! people and scripts. It decides nothing; a disk error is reported once and does not end the run.
+//! The records of a run: how it began, the event log, and everything that is derived from the same
+//! events for people and scripts. It decides nothing; a disk error is reported once and does not
+//! end the run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Recorder {
         for (event, time) in logged_events {
             recorder.replay_event(event, time);
         }
-        // A run that the user stopped was complete.
+        // The status of a run that the user stopped says that it is complete; now it is not.
         recorder.write_status_now(&clock::now());
         Ok(recorder)
     }
@@ -111,6 +112,7 @@ impl Recorder {
         self.errors.record(self.replies.apply(event));
         if let Some(attempt) = &mut self.attempt {
             attempt.apply_stream(event, &mut self.errors);
+            // The log has these pieces of streams already.
             let _logged = attempt.outputs.take_ready();
             attempt.apply(event, time, &mut self.errors);
         }
