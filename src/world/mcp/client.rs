@@ -479,6 +479,7 @@ async fn list_page(
         let tools = page.tools.into_iter().map(describe_server_tool);
         return Ok((tools.collect(), page.next_cursor));
     }
+    // A page with an invalid tool is not parsed as a list of tools, but is a reply of any form.
     if let ServerResult::CustomResult(CustomResult(page)) = answer
         && let Some(Value::Array(tools)) = page.get("tools")
     {
@@ -558,7 +559,7 @@ async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
 }
 
 /// Returns a filter that appends what a program writes to its standard error to the file `path`, up
-/// to a limit and with secrets redacted. A failure to write does not affect the server.
+/// to a limit and with secrets redacted, and passes on the redacted text. A failure to write does not affect the server.
 pub(in crate::world) fn log_filter(path: AbsPath, redactor: Redactor) -> StderrFilter {
     let mut bytes_left = LOG_BYTES_MAX;
     let mut redacted_stream = RedactedStream::default();

@@ -89,9 +89,9 @@ const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of times that an agent's instance of a server is started in one phase; one that ends more
 /// often is not started again.
 const STARTS_MAX: u32 = 3;
-/// Limits on the scopes that a server may request in one line: their number, and the length of one
-/// in bytes.
+/// Largest number of a server's scopes that a message to the user repeats.
 const SCOPES_MAX: usize = 16;
+/// Longest of them, in bytes.
 const SCOPE_BYTES_MAX: usize = 100;
 
 /// The servers of one agent in one phase. A clone is the same.
@@ -274,18 +274,18 @@ impl McpServers {
     ) -> Result<(), String> {
         let is_left_out =
             |handle: &&ServerHandle| self.0.tool_lists.is_left_out(&handle.slot.setup.config);
-        let left_out: Vec<_> = self.0.handles.iter().filter(is_left_out).collect();
-        if left_out.is_empty() {
+        let left_out_handles: Vec<_> = self.0.handles.iter().filter(is_left_out).collect();
+        if left_out_handles.is_empty() {
             return Ok(());
         }
-        let listings = left_out
+        let listings = left_out_handles
             .into_iter()
             .map(|handle| self.list_first(handle, launcher));
-        let listed = timeout(RETRY_TIME_MAX, try_join_all(listings)).await;
+        let retry_result = timeout(RETRY_TIME_MAX, try_join_all(listings)).await;
         // The user has read the notes about them.
         let _notes = self.rebuild_catalogue();
-        match listed {
-            Ok(listed) => listed.map(drop),
+        match retry_result {
+            Ok(list_result) => list_result.map(drop),
             Err(_) => Ok(()),
         }
     }
@@ -298,9 +298,9 @@ impl McpServers {
         launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
         let handles = self.0.handles.iter();
-        let unknown =
+        let unlisted_handles =
             handles.filter(|handle| self.0.tool_lists.get(&handle.slot.setup.config).is_none());
-        let listings = unknown.map(|handle| self.list_first(handle, launcher));
+        let listings = unlisted_handles.map(|handle| self.list_first(handle, launcher));
         let mut notes = try_join_all(listings).await?.concat();
         notes.extend(self.rebuild_catalogue());
         Ok(notes)
@@ -581,8 +581,8 @@ impl ConnectionSlot {
 
     /// Closes the connection. A program ends, and its starts are no longer counted.
     async fn close(&self) {
-        let closed = mem::take(&mut *self.state.lock().await);
-        drop(closed);
+        let closed_state = mem::take(&mut *self.state.lock().await);
+        drop(closed_state);
     }
 
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
@@ -714,6 +714,7 @@ fn left_out_note(setup: &ServerSetup, why: &str) -> String {
     let agents: Vec<&str> = setup.agents.iter().map(AgentId::as_str).collect();
     let verb = if agents.len() == 1 { "works" } else { "work" };
     let (name, agents) = (setup.config.name(), list_names(&agents, "and"));
+    // `why` begins with the sentence that is said here in other words.
     let sentence = unusable_sentence(&setup.config, "");
     let why = why.strip_prefix(sentence.as_str()).unwrap_or(why);
     format!(

@@ -101,6 +101,7 @@ impl PendingSignIn {
             let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
             let config = client_config(&client.id, secret.map(str::to_owned), redirect);
             manager.configure_client(config).map_err(refused)?;
+            // This secret stays in the config and is not stored with the tokens.
             None
         } else {
             let registration = manager.register_client(CLIENT_NAME, redirect, &scopes);
@@ -186,7 +187,7 @@ pub(super) async fn authorized_manager(
     let http_client = GuardedHttpClient::with_manager(server).await;
     let (http, manager) =
         http_client.map_err(|error| refusal(quote_server(&root_cause(&error).to_string())))?;
-    let restored = Box::pin(restore_manager(
+    let restore_result = Box::pin(restore_manager(
         server,
         tokens,
         registration,
@@ -194,7 +195,7 @@ pub(super) async fn authorized_manager(
         manager,
     ))
     .await;
-    match restored {
+    match restore_result {
         Ok(manager) => {
             http.forget_outage();
             Ok(manager.map(|manager| (manager, http)))
@@ -239,6 +240,7 @@ async fn restore_manager(
     if !manager.initialize_from_store().await.map_err(cause_text)? {
         return Ok(None);
     }
+    // The URL of the server stands for an address to redirect to: refreshing tokens needs none.
     let config = client_config(
         &registration.id,
         secret.or(registration.secret),

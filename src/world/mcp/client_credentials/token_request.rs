@@ -56,7 +56,7 @@ impl ClientProof {
     }
 }
 
-/// A token.
+/// A token that an authorization server has issued.
 pub(super) struct IssuedToken {
     /// Its value.
     pub(super) value: SecretString,

@@ -56,13 +56,13 @@ pub const CERTIFICATE_VARIABLES: &[&str] = &[
 pub struct PackageInstaller<'a> {
     /// Where they are installed.
     pub store: &'a PackageStore,
-    /// The sandbox.
+    /// The environment in whose sandbox each step runs.
     pub environment: &'a ExecEnvironment,
     /// The registry; `None` for the usual one.
     pub registry: Option<&'a Url>,
     /// Variables for the programs that install.
     pub variables: &'a BTreeMap<String, String>,
-    /// Ends the installation.
+    /// Raised to end the installation.
     pub interrupt: &'a CommandInterrupt,
 }
 
@@ -119,6 +119,7 @@ impl PackageInstaller<'_> {
         self.run_step(package, command, directory)?;
         let manifest: NpmManifest = read_json(&directory.join("package.json"))?;
         let lock: NpmLock = read_json(&directory.join("node_modules/.package-lock.json"))?;
+        // A local package was requested by its path, not by its name: then it is the first one.
         let name = manifest
             .dependencies
             .keys()
@@ -137,6 +138,7 @@ impl PackageInstaller<'_> {
             return Err(install_error(package, "npm reports no package"));
         };
         let short_name = name.rsplit('/').next().unwrap_or(name);
+        // As with `npx`: the only program, or the one that is named like the package.
         let program = match entry.bin.keys().collect::<Vec<_>>().as_slice() {
             [bin] => Some((*bin).clone()),
             bins => bins

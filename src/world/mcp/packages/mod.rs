@@ -225,6 +225,7 @@ impl PackageStore {
         let is_used = others
             .iter()
             .any(|other| other.directory == package.directory);
+        // The name comes from a file that may have been changed: nothing else is removed.
         let is_name = !package.directory.contains('/') && !package.directory.starts_with('.');
         if is_used || !is_name {
             return Ok(());
