@@ -15,7 +15,8 @@ use crate::text::map_json_strings;
 pub const REDACTED: &str = "[redacted]";
 
 /// The length of the shortest value that is redacted, in bytes. Shorter ones are placeholders such
-/// as `EMPTY` or `ollama`, and redacting them would remove words from answers. GitLab masks variables from the same length on.
+/// as `EMPTY` or `ollama`, and redacting them would remove words from answers. GitLab masks
+/// variables from the same length on.
 pub const SECRET_BYTES_MIN: usize = 8;
 
 /// The shortest prefix of a secret that is redacted too, so that text truncated inside a secret
