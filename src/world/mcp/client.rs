@@ -559,7 +559,8 @@ async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
 }
 
 /// Returns a filter that appends what a program writes to its standard error to the file `path`, up
-/// to a limit and with secrets redacted, and passes on the redacted text. A failure to write does not affect the server.
+/// to a limit and with secrets redacted, and passes on the redacted text. A failure to write does
+/// not affect the server.
 pub(in crate::world) fn log_filter(path: AbsPath, redactor: Redactor) -> StderrFilter {
     let mut bytes_left = LOG_BYTES_MAX;
     let mut redacted_stream = RedactedStream::default();
