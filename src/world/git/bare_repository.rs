@@ -1,6 +1,6 @@
 //! The bare git repository of one pipeline, which massgen alone creates and changes. If the
 //! pipeline works on a project, it uses the project's objects. The project's own repository is only
-//! read.
+//! read, until it is sent the objects of the commit that it receives.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -109,10 +109,12 @@ impl BareRepository {
         ];
         bare_repository.run_git(&init, &[], b"").await?;
         if let Some(project) = project {
+            // Alternates: objects that this repository lacks are read from the project's.
             let info = bare_repository.dir.join("objects/info");
             dir::create_all(&info, DirectoryAudience::User)?;
             let line = [project.objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
             file::replace(&info.join("alternates"), &line, FileDurability::Power)?;
+            // The history ends where the project's does.
             if !project.shallow.is_empty() {
                 let shallow = bare_repository.dir.join("shallow");
                 file::replace(&shallow, &project.shallow, FileDurability::Power)?;
@@ -414,8 +416,7 @@ impl BareRepository {
     }
 
     /// Gives `project` all objects that are reachable from `commit` and not from its head, as one
-    /// pack. It is written by a git that uses only the settings of the bare
-    /// repository.
+    /// pack. It is written by a git that uses only the settings of the bare repository.
     pub(super) async fn send_objects(
         &self,
         project: &ProjectRepository,
@@ -447,6 +448,7 @@ impl BareRepository {
         let git_dir = self.dir.to_string();
         let call = GitInvocation {
             env: &[("GIT_DIR", &git_dir)],
+            // Output of the greatest length is an error.
             output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
             ..self.call(arguments)
         };

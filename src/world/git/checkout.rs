@@ -75,6 +75,7 @@ impl Checkout {
         if let Some(index_dir) = self.index.parent() {
             dir::create_all(&index_dir, DirectoryAudience::User)?;
         }
+        // Unlike `git checkout`, it does not move the repository's HEAD, which all checkouts share.
         let arguments = ["read-tree", "--reset", "-u", commit.as_str()];
         if self.try_run_git(&arguments).await?.code == 0 {
             return Ok(());

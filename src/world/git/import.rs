@@ -106,8 +106,9 @@ impl BareRepository {
     ) -> Result<Vec<RelPath>> {
         let staging = StagingDirectory::new(self.dir())?;
         let index = staging.path().join("after");
-        let differing = self.differing_files(disk, &index, changes, |change| change.after.as_ref());
-        Ok(differing.await?.into_iter().collect())
+        let differing_paths =
+            self.differing_files(disk, &index, changes, |change| change.after.as_ref());
+        Ok(differing_paths.await?.into_iter().collect())
     }
 
     /// Returns the files whose state on the disk differs from the given version; if the version is
@@ -120,7 +121,7 @@ impl BareRepository {
         version: impl Fn(&ImportChange) -> Option<&TreeFile>,
     ) -> Result<BTreeSet<RelPath>> {
         let mut rows = Vec::new();
-        let mut differing = BTreeSet::new();
+        let mut differing_paths = BTreeSet::new();
         for (path, change) in changes {
             match version(change) {
                 Some(version) => rows.extend(version_row(version, path)),
@@ -129,7 +130,7 @@ impl BareRepository {
                     && self
                         .are_all_changed(disk.root, index, path, changes)
                         .await? => {}
-                None => drop(differing.insert(path.clone())),
+                None => drop(differing_paths.insert(path.clone())),
             }
         }
         self.fill_index(disk.root, index, &rows).await?;
@@ -151,8 +152,8 @@ impl BareRepository {
                 &disk.line_endings.with_options(&arguments),
             )
             .await?;
-        differing.extend(paths(&listing));
-        Ok(differing)
+        differing_paths.extend(paths(&listing));
+        Ok(differing_paths)
     }
 
     /// Returns whether all files on the disk below a directory are among `changes`.
@@ -183,6 +184,7 @@ impl BareRepository {
         dir::create_all(dir, DirectoryAudience::User)?;
         let staging = StagingDirectory::new(self.dir())?;
         let index = staging.path().join("index");
+        // This fills only the index; the files that are to be written are named afterwards.
         let read_tree = ["read-tree", tree.as_str()];
         self.run_in_worktree(dir, &index, &read_tree).await?;
         let written_files = changes.iter().filter(|(_, change)| change.after.is_some());
@@ -232,6 +234,7 @@ fn parse_change(fields: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
     let mut next_field = || field_list.next();
     let (mode_before, mode_after) = (next_field()?, next_field()?);
     let (object_before, object_after) = (next_field()?, next_field()?);
+    // The outer `None` means that the row is invalid, the inner one that there is no file.
     let version = |mode: &str, object: &str| match mode {
         ABSENT_FILE_MODE => Some(None),
         mode => Some(Some(TreeFile {

@@ -1,6 +1,7 @@
-//! Runs git on repositories that massgen keeps. It inspects trees that agents wrote, so it must
-//! never run or consult anything that comes with a tree, a project or the user's settings: no hook,
-//! file system monitor, filter, diff or merge driver, alias or pager.
+//! Runs git on repositories that massgen keeps, and on the user's, to inspect it, to commit there
+//! and to push. It inspects trees that agents wrote, so it must never run anything that comes with
+//! a tree, a project or the user's settings: no hook, file system monitor, filter, diff or merge
+//! driver, alias or pager. Only a push runs with all of the user's settings.
 
 pub mod object;
 mod object_cache;

@@ -148,7 +148,7 @@ impl RepositoryProbe<'_> {
             .await
     }
 
-    /// Returns the first line of the output, if git succeeds.
+    /// Returns the output without the newline at its end, if git succeeds.
     async fn line(self, arguments: &[&str]) -> Result<Option<String>> {
         let output = self.run(arguments).await?;
         match output.code {

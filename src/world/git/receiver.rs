@@ -1,5 +1,6 @@
-//! Commits a pipeline's work in the user's repository; no other module writes there. The user's
-//! branch and the user's index move together, even if massgen is killed in between.
+//! Commits a pipeline's work in the user's repository, and pushes it; only from here is that
+//! repository changed. The user's branch and the user's index move together, even if massgen is
+//! killed in between.
 
 use std::collections::BTreeSet;
 
@@ -104,8 +105,8 @@ impl CommitReceiver<'_> {
         let unmerged = self.run_git(&["ls-files", "--unmerged", "-z"]).await?;
         let git_dir = self.project.worktree_git_dir();
         let mut operations = OPERATION_FILES.iter();
-        let unfinished = operations.find(|(name, _)| file::exists(&git_dir.join(name)));
-        let operation = match unfinished {
+        let unfinished_operation = operations.find(|(name, _)| file::exists(&git_dir.join(name)));
+        let operation = match unfinished_operation {
             Some((_, operation)) => operation,
             None if !unmerged.is_empty() => "merge",
             None => return Ok(()),
@@ -130,6 +131,7 @@ impl CommitReceiver<'_> {
         let head = self.project.head.as_ref();
         let from = head.map_or(null_id.as_str(), ObjectId::as_str);
         let arguments = [
+            // The user's reflog records it, although massgen's own repositories have none.
             "-c",
             "core.logAllRefUpdates=true",
             "update-ref",

@@ -46,6 +46,7 @@ impl BareRepository {
                 None => rows.extend(self.removals(tree, path).await?),
             }
         }
+        // The tree is built in an index of its own, so that no file is written.
         let staging = StagingDirectory::new(self.dir())?;
         let index = staging.path().join("index").to_string();
         let env = [("GIT_INDEX_FILE", index.as_str())];
