@@ -11,7 +11,7 @@ use url::Url;
 /// Default timeout of a request to a collector in milliseconds, unless `OTEL_EXPORTER_OTLP_TIMEOUT`
 /// is set: <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>.
 const TIMEOUT_MILLISECONDS_DEFAULT: u64 = 10_000;
-/// Default service name.
+/// The `service.name` of the resource, unless the environment sets it.
 const SERVICE_NAME_DEFAULT: &str = "massgen";
 
 /// Where and how spans are exported.
@@ -21,7 +21,7 @@ pub struct TelemetrySettings {
     pub(crate) endpoint: Url,
     /// Additional headers of each request. They may contain a key.
     pub(crate) headers: HeaderMap,
-    /// The encoding.
+    /// The encoding of requests.
     pub(crate) encoding: OtlpEncoding,
     /// Timeout of one request.
     pub(crate) timeout: Duration,

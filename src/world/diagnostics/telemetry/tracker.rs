@@ -177,8 +177,8 @@ impl SpanTracker {
     }
 
     fn start_run(&mut self, question: &str, agents: &[AgentId]) {
-        let is_agents = |known: &KeyValue| known.key == "massgen.agents";
-        if self.run_span.attributes.iter().any(is_agents) {
+        let names_agents = |pair: &KeyValue| pair.key == "massgen.agents";
+        if self.run_span.attributes.iter().any(names_agents) {
             // A further attempt has the same agents and the same task.
             return;
         }
@@ -286,6 +286,7 @@ impl SpanTracker {
     fn end_request(&mut self, agent: &AgentId, error_type: Option<&str>, time_ns: u64) {
         let agent_spans = self.agents.get_mut(agent);
         if let Some(request) = agent_spans.and_then(|spans| spans.request.take()) {
+            // It is 0 unless the end of the request was reported.
             let end_time = match request.end_time_unix_nano {
                 0 => time_ns,
                 end_time => end_time,
