@@ -38,7 +38,7 @@ pub struct MessageInbox {
     /// Names of files that were read and could not be removed.
     unremovable_files: BTreeSet<String>,
     /// Whether the files that were there at the beginning have been read.
-    is_listed: bool,
+    has_read_existing_files: bool,
 }
 
 /// Something from the inbox.
@@ -95,14 +95,14 @@ impl MessageInbox {
             directory: Some(directory),
             items: VecDeque::new(),
             unremovable_files: BTreeSet::new(),
-            is_listed: false,
+            has_read_existing_files: false,
         })
     }
 
     /// Waits for the next message or warning; forever once the directory is gone. Cancel-safe.
     pub async fn next(&mut self) -> InboxItem {
-        if !self.is_listed {
-            self.is_listed = true;
+        if !self.has_read_existing_files {
+            self.has_read_existing_files = true;
             self.read_all();
         }
         loop {

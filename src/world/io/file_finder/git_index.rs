@@ -96,6 +96,7 @@ fn parse_entry<'b>(
         return Some((name.into(), unparsed.get(length.checked_add(1)?..)?));
     }
     let entry_length = header_length.checked_add(length)?;
+    // At least one zero byte ends the name.
     let padded = entry_length
         .checked_div(ALIGNMENT)?
         .checked_add(1)?

@@ -34,6 +34,7 @@ pub(super) struct FileIndex {
 #[derive(Debug)]
 struct SharedIndex {
     entries: Mutex<IndexedEntries>,
+    /// Notified when entries are added, and when the walk ends.
     changed: Condvar,
     entry_count: AtomicUsize,
     byte_count: AtomicUsize,

@@ -1,5 +1,6 @@
 //! Fuzzy finder for file names, used while a name is typed: suggests files and directories,
-//! likeliest first. It must show names, kinds and sizes to the user only, and never opens a file.
+//! likeliest first. It must show names, kinds and sizes to the user only, and opens no file but the
+//! index of git.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,6 +143,7 @@ impl FileFinder {
         let Some(index) = self.current_index() else {
             return FileSuggestions::default();
         };
+        // The other half is left for ranking what the walk has found.
         let walk_time_max = time_max.checked_div(2).unwrap_or_default();
         let entries_so_far = index.entries_within(walk_time_max);
         let name_query = MatchQuery {
@@ -159,6 +161,7 @@ impl FileFinder {
                 rank(&entries_so_far.batches, query, RANKED_MAX, time_left);
             extent = extent.and(ranked_extent);
             if results.matched > 0 {
+                // Ranked paths begin at the base already.
                 let any_path = TypedPath {
                     directory: "",
                     ..*path
@@ -222,6 +225,7 @@ impl FileFinder {
         index: Option<&FileIndex>,
     ) -> Vec<FileSuggestion> {
         let full_name = |ranked: &RankedEntry| format!("{}{}", path.directory, ranked.path);
+        // What cannot be mentioned is not suggested.
         best.retain(|ranked| format_mention(&full_name(ranked), Permission::Read).is_some());
         best.sort_by_cached_key(|ranked| {
             let is_tracked = |index: &FileIndex| index.is_tracked(&full_name(ranked), ranked.kind);
@@ -230,6 +234,7 @@ impl FileFinder {
             } else {
                 0
             };
+            // As long as no letter of the name is typed, the order is alphabetical.
             let length = if path.rest.is_empty() {
                 0
             } else {
