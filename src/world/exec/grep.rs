@@ -72,7 +72,7 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
         if search.is_over() {
             break;
         }
-        // A file that vanished or cannot be read has no matches.
+        // A file that vanished, cannot be read or has too long a line has no matches.
         let _skipped = search.search_file(gate, file, &matcher, &mut searcher);
     }
     Ok(Observation::done(search.finish() + &limit_notes(&listing)))

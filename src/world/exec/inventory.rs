@@ -31,7 +31,7 @@ pub(super) struct TreeInventory {
     /// Trees that were not visited in full.
     partial_trees: BTreeSet<RealPath>,
     /// Directories that could not be read.
-    unread_dirs: BTreeSet<RealPath>,
+    unreadable_dirs: BTreeSet<RealPath>,
 }
 
 impl TreeInventory {
@@ -71,12 +71,13 @@ impl TreeInventory {
     /// nothing is claimed. Versions that `history` knows as the agent's own were reported before;
     /// files created since are recorded as the agent's own.
     pub(super) fn changes(&self, later: &Self, history: &mut AccessHistory) -> Vec<FileChange> {
-        let unread_dirs: BTreeSet<&RealPath> = self.unread_dirs.union(&later.unread_dirs).collect();
+        let unreadable_dirs: BTreeSet<&RealPath> =
+            self.unreadable_dirs.union(&later.unreadable_dirs).collect();
         let is_known = |path: &RealPath, inventory: &Self| {
             let mut unseen_dirs = inventory
                 .partial_trees
                 .iter()
-                .chain(unread_dirs.iter().copied());
+                .chain(unreadable_dirs.iter().copied());
             !unseen_dirs.any(|dir| path.is_within(dir))
         };
         let mut changes = Vec::new();
@@ -115,7 +116,10 @@ impl TreeInventory {
             let reason = format!("it holds more than {FILES_MAX} files");
             add_change(root, ChangeKind::Unlisted { reason });
         }
-        for dir in self.unread_dirs.symmetric_difference(&later.unread_dirs) {
+        for dir in self
+            .unreadable_dirs
+            .symmetric_difference(&later.unreadable_dirs)
+        {
             let reason = "it could not be read all the time".to_owned();
             add_change(dir, ChangeKind::Unlisted { reason });
         }
@@ -156,7 +160,7 @@ impl TreeVisitor for InventoryVisitor<'_> {
 
     fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
         let path = self.root.join(rel).real().clone();
-        self.inventory.unread_dirs.insert(path);
+        self.inventory.unreadable_dirs.insert(path);
         WalkAction::Skip
     }
 }

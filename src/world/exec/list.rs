@@ -47,15 +47,15 @@ pub(super) fn search_files(
     };
     let (pattern_globs, excluded_globs) =
         (CompiledGlobs::new(&[glob])?, CompiledGlobs::new(exclude)?);
-    let listing = list_readable(gate, path, &mut |found| {
-        select_unless_excluded(&excluded_globs, found)
+    let listing = list_readable(gate, path, &mut |entry| {
+        select_unless_excluded(&excluded_globs, entry)
     })
     .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for entry in listing
         .entries
         .iter()
-        .filter(|found| pattern_globs.match_name(&found.rel))
+        .filter(|entry| pattern_globs.match_name(&entry.rel))
     {
         lines.push(&display_path(gate, path.join(&entry.rel).real()));
     }
@@ -66,8 +66,8 @@ pub(super) fn search_files(
 /// Implements `directory_tree`: JSON as `{name, type, children}`.
 pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded_globs = CompiledGlobs::new(exclude)?;
-    let listing = list_readable(gate, path, &mut |found| {
-        select_unless_excluded(&excluded_globs, found)
+    let listing = list_readable(gate, path, &mut |entry| {
+        select_unless_excluded(&excluded_globs, entry)
     })
     .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let mut bytes_left = LISTING_BYTES_MAX;
@@ -150,6 +150,7 @@ fn tree_nodes<'f>(
     while let Some(entry) = entries.next_if(|next| next.rel.names().count() == depth) {
         let name = display_name(entry.rel.name().unwrap_or_default(), ".");
         let Some(remaining_bytes) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
+            // Nothing more is shown, at any depth.
             *bytes_left = 0;
             let _skipped = entries.by_ref().count();
             break;

@@ -103,9 +103,11 @@ fn copy_and_remove(
     };
     match meta.kind {
         FileKind::File => {
+            // Unlike a copy, the move of a single file has no limit.
             let mut bytes_left = u64::MAX;
             let is_unread = !gate.history().knows_content(source.real());
             let change = copy_content(route, &mut bytes_left)?;
+            // The copy is the agent's own file, which does not mean that it has read the content.
             if is_unread {
                 gate.history()
                     .record_unread_move(destination.real().clone());
@@ -116,7 +118,7 @@ fn copy_and_remove(
             let change = copy_link(route)?;
             Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
-        FileKind::Directory => copy_whole_tree(route),
+        FileKind::Directory => copy_and_remove_tree(route),
         kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => Err(ToolError::failed_at(
             gate,
             "move",
@@ -126,7 +128,8 @@ fn copy_and_remove(
     }
 }
 
-fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
+/// Copies a tree and then removes it, unless a name of it may not be moved or was not copied.
+fn copy_and_remove_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     let CopyRoute {
         gate,
         source,
@@ -156,8 +159,8 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         let target = destination.join(&rel).real().clone();
         gate.history().record_unread_move(target);
     }
-    let left_behind = report.errors.first().or(report.skipped.first());
-    if let Some((rel, why)) = left_behind {
+    let uncopied_name = report.errors.first().or(report.skipped.first());
+    if let Some((rel, why)) = uncopied_name {
         let path = source.join(rel);
         return Err(ToolError::failed_at(gate, "move", &path, why).with_changes(report.changes));
     }

@@ -1,5 +1,5 @@
-//! Calls tools of MCP servers. A server that runs as a program may do what the gate's grants open,
-//! and no more than the config allows it.
+//! Connects the agent's MCP servers, lists their tools and calls them. A server that runs as a
+//! program may do what the gate's grants open, and no more than the config allows it.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::world::sandbox::reachable_paths::ReachablePaths;
 /// # Errors
 /// massgen refuses to use a server, or a required one cannot be used.
 pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
-    connect_servers(gate, SelectedServers::Unknown).await
+    connect_servers(gate, SelectedServers::Unlisted).await
 }
 
 /// Tries those of the agent's MCP servers again that are left out because they failed.
@@ -46,7 +46,7 @@ pub async fn retry_left_out(gate: &Gate) -> Result<()> {
 #[derive(Clone, Copy, Debug)]
 enum SelectedServers {
     /// Those that have not listed their tools yet.
-    Unknown,
+    Unlisted,
     /// Those that are left out.
     LeftOut,
 }
@@ -73,7 +73,7 @@ fn connect_blocking(
     let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
     let connecting = async {
         match selected {
-            SelectedServers::Unknown => servers.connect(&launcher).await,
+            SelectedServers::Unlisted => servers.connect(&launcher).await,
             SelectedServers::LeftOut => {
                 servers.retry_left_out(&launcher).await?;
                 Ok(Vec::new())

@@ -1,4 +1,5 @@
-//! Results that a model reads of an action: bounded text, and errors that end an action early.
+//! Results that a model reads of an action: bounded text, paths and names, JSON answers, and errors
+//! that end an action early.
 
 use std::ffi::OsStr;
 use std::fmt::{Display, Write as _};
@@ -65,7 +66,7 @@ impl ToolError {
         }
     }
 
-    /// Adds the changes made before the error.
+    /// Sets the changes made before the error, in place of those that it has.
     pub(super) fn with_changes(mut self, changes: Vec<FileChange>) -> Self {
         self.changes = changes;
         self
@@ -97,7 +98,7 @@ impl Observation {
         }
     }
 
-    /// Adds changes.
+    /// Sets the changes.
     pub(super) fn with_changes(mut self, changes: Vec<FileChange>) -> Self {
         self.changes = changes;
         self
