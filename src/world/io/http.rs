@@ -1,5 +1,6 @@
-//! The single HTTP client of the process. It must never be set up before the first request: loading
-//! certificates takes longer than the startup of a run that needs no network.
+//! The HTTP client that is shared in the process, and what clients with a resolver of their own are
+//! built from. No client may be set up before its first request: loading certificates takes longer
+//! than the startup of a run that needs no network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
