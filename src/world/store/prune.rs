@@ -1,6 +1,6 @@
 //! Removes items that have not been used for a long time, or the oldest ones if all together use
-//! too much disk space: sessions, records and workspaces of runs, pipelines, and deliveries. An
-//! item in use stays, and so does the newest of each kind.
+//! too much disk space: sessions, records and workspaces of runs, pipelines, and deliveries whose
+//! run or pipeline is gone. An item in use stays, and so do the newest session, run and pipeline.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,11 +17,12 @@ use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::disk_usage::{DiskUsage, unchanged_for};
 use crate::world::sys::state_files::{clear, file};
 
-/// The directories of agents' workspaces and of their shared snapshots, below the state directory.
+/// The directory of agents' workspaces, below the state directory.
 const WORKSPACES: &str = "workspaces";
+/// The directory of their shared snapshots, there too.
 const TEMP_WORKSPACES: &str = "temp_workspaces";
-/// The length of a run's name, in characters.
-const RUN_NAME_CHARS: usize = 8;
+/// The length of the short name of a run, which the names of its directories contain, in characters.
+const SHORT_NAME_CHARS: usize = 8;
 
 /// The directories in which a project keeps massgen's state.
 #[derive(Clone, Debug)]
@@ -81,7 +82,7 @@ pub fn list_prunable(
     let mut disk_usage = DiskUsage::default();
     let mut total_bytes: u64 = 0;
     let mut due_items = Vec::new();
-    // The newest come first: space that is shared with a newer item is not freed.
+    // The last used come first: space that is shared with one of them is not freed by the others.
     for mut item in items {
         item.bytes = item.paths.iter().map(|path| disk_usage.bytes(path)).sum();
         total_bytes = total_bytes.saturating_add(item.bytes);
@@ -119,7 +120,7 @@ fn remove_all(paths: &[AbsPath]) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns all items that are not in use and not the newest of their kind.
+/// Returns all items that are not in use, without the newest session, run and pipeline.
 fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut items = Vec::new();
     let session_dirs = sessions::list(&store.sessions)?.into_iter();
@@ -130,10 +131,11 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let logs = store.state.join(LOGS);
     let mut run_names = BTreeSet::new();
     for (index, run) in runs::list(&logs)?.into_iter().enumerate() {
-        let name = run_name(&run);
+        let short_name = short_run_name(&run);
         run_names.insert(run.name());
         if index > 0 && !file::is_locked(&run.events_file()) {
-            let own_paths = name.map(|name| own_directories(&run, &name, &store.state));
+            let own_paths =
+                short_name.map(|short_name| own_directories(&run, &short_name, &store.state));
             let mut paths = own_paths.unwrap_or_default();
             paths.push(run.log().clone());
             items.extend(new_item(PrunableKind::Run(run.clone()), run.name(), paths));
@@ -191,31 +193,32 @@ fn new_item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<Pru
     })
 }
 
-/// Returns the name in the names of a run's directories, according to its records.
-fn run_name(run: &RunDir) -> Option<String> {
+/// Returns the short name of a run, according to its records.
+fn short_run_name(run: &RunDir) -> Option<String> {
     let manifest = run.manifest().ok()?;
     let temp = AbsPath::new(manifest.temp_workspaces.first()?)?;
     let name = temp.as_path().file_name()?.to_str()?;
-    let is_name = name.len() == RUN_NAME_CHARS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_name =
+        name.len() == SHORT_NAME_CHARS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_name.then(|| name.to_owned())
 }
 
 /// Returns the directories that massgen created for `run` below `state`. The run's records are not
-/// trusted: a directory counts only if its name contains that of the run and no symlink leads to
+/// trusted: a directory counts only if its name contains a name of the run and no symlink leads to
 /// it.
-fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
+fn own_directories(run: &RunDir, short_name: &str, state: &AbsPath) -> Vec<AbsPath> {
     let manifest = run.manifest().ok();
     let workspace_lists = manifest
         .iter()
         .flat_map(|manifest| manifest.workspaces.values());
     let listed_workspaces = workspace_lists.filter_map(|paths| AbsPath::new(paths.first()?));
     let run_dirs = [
-        state.join(TEMP_WORKSPACES).join(name),
+        state.join(TEMP_WORKSPACES).join(short_name),
         state.join(DELIVERIES).join(run.name()),
     ];
     let is_named_after_run = |path: &AbsPath| {
         let last_name = path.as_path().file_name().and_then(|last| last.to_str());
-        last_name.is_some_and(|last| last.ends_with(&format!("_{name}")))
+        last_name.is_some_and(|last| last.ends_with(&format!("_{short_name}")))
     };
     let workspaces = state.join(WORKSPACES);
     let own_workspaces =

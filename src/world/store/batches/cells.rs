@@ -1,5 +1,5 @@
 //! The directory of each cell, with its work and its delivery, and the results of all cells. A
-//! result is created once and never replaced.
+//! result is created once and never replaced; another one can follow only when it was withdrawn.
 
 use std::io::Write;
 
@@ -103,13 +103,13 @@ impl CellDir {
             PROJECT_MAX,
             &[],
         )?;
-        let left_out = [
+        let omission_counts = [
             (copy_result.unreadable, "files that cannot be read"),
             (copy_result.special, "pipes, sockets and devices"),
             (copy_result.swapped, "files that were replaced meanwhile"),
         ];
-        let skipped = left_out.into_iter().filter(|(count, _)| *count > 0);
-        Ok(skipped
+        let omissions = omission_counts.into_iter().filter(|(count, _)| *count > 0);
+        Ok(omissions
             .map(|(count, what)| format!("not copied from `{project}`: {count} {what}"))
             .collect())
     }
@@ -197,6 +197,7 @@ impl BatchDir {
     }
 
     /// Takes the result of `cell` back, so that the cell is run again; the result is kept apart.
+    /// Returns whether there was one.
     pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<bool> {
         let withdrawn_dir = self.dir.join("earlier");
         let withdrawn_path = withdrawn_dir.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));

@@ -25,9 +25,9 @@ const INDEX_FILE: &str = "results.index";
 const INDEX_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Maximum length of the first line of a result, in bytes.
 const HEAD_BYTES_MAX: u64 = 1024 * 1024;
-/// Number of results that the index may lack before a reader writes it again: at least this many,
-/// and at least this part of all results.
+/// Number of results that the index has to lack at least before a reader writes it again.
 const MISSING_MIN: usize = 1000;
+/// The part of all results that it has to lack too: one of so many.
 const MISSING_PART: usize = 20;
 /// Maximum number of threads that read results.
 const READERS_MAX: usize = 8;
