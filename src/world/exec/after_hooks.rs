@@ -23,6 +23,7 @@ pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Obse
         let hook_call = HookToolCall { tool, input, id };
         let subject = HookSubject::Result(hook_call, &observation.content);
         let verdict = hooks.ask(&subject, gate.hook_invocation());
+        // The call has been carried out, so a denial is only a message for the model.
         if let Some(reason) = verdict.denial() {
             notes.push(note(escape_notes(reason)));
         }

@@ -14,9 +14,9 @@ use crate::world::sys::state_files::socket;
 
 /// Name of the socket in its directory.
 const SOCKET_NAME: &str = "agent";
-/// First byte of a connection, which states its purpose: the Model Context Protocol, or one query
-/// of a hook.
+/// First byte of a connection for the Model Context Protocol.
 const PROTOCOL_BYTE: u8 = b'm';
+/// First byte of a connection for one query of a hook.
 const QUERY_BYTE: u8 = b'q';
 /// Largest answer to a query, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;

@@ -11,7 +11,7 @@ use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
-    LEFT_OUT_SHOWN_MAX, ShellInvocation, command_context, commands, compile_policy,
+    OMISSIONS_SHOWN_MAX, ShellInvocation, command_context, commands, compile_policy,
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
@@ -73,7 +73,7 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
         let sync_result = sync.finish(&own_gate, &mut trees.lock());
         let (changes, notes) = match sync_result {
             Ok(command_changes) => {
-                let notes = command_changes.notes(&own_gate, LEFT_OUT_SHOWN_MAX);
+                let notes = command_changes.notes(&own_gate, OMISSIONS_SHOWN_MAX);
                 (command_changes.changes, notes)
             }
             Err(tool_error) => (tool_error.changes, vec![tool_error.message]),

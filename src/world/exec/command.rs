@@ -33,7 +33,7 @@ const SHELL: [&str; 2] = ["bash", "-c"];
 const VENV: &str = ".venv";
 
 /// The most names of omitted changes that are reported.
-pub(super) const LEFT_OUT_SHOWN_MAX: usize = 20;
+pub(super) const OMISSIONS_SHOWN_MAX: usize = 20;
 
 /// A command line for the shell, and its working directory.
 #[derive(Clone, Copy, Debug)]
@@ -219,7 +219,7 @@ fn observation(
         ("command", invocation.line.into()),
         ("work_dir", display_path(gate, invocation.dir.real()).into()),
     ];
-    let notes = command_changes.notes(gate, LEFT_OUT_SHOWN_MAX);
+    let notes = command_changes.notes(gate, OMISSIONS_SHOWN_MAX);
     Observation {
         changes: command_changes.changes,
         ..process_observation(output, call_fields, notes)

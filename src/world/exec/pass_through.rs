@@ -2,7 +2,7 @@
 
 use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
-    LEFT_OUT_SHOWN_MAX, ShellInvocation, command_context, commands, run_and_sync,
+    OMISSIONS_SHOWN_MAX, ShellInvocation, command_context, commands, run_and_sync,
 };
 use crate::world::exec::tool_result::{ToolError, cannot_complete, cannot_run};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -45,7 +45,7 @@ pub(super) fn pass_through(
     if let Some(proxy) = &network {
         command_changes.note_refused_hosts(&proxy.visits());
     }
-    notes.extend(command_changes.warnings(gate, LEFT_OUT_SHOWN_MAX));
+    notes.extend(command_changes.warnings(gate, OMISSIONS_SHOWN_MAX));
     Ok(PassthroughResult {
         exit_reason,
         delivered: command_changes.delivery_summary(),

@@ -20,7 +20,7 @@ use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
-/// Longest part of the standard error of a failed call that a model reads, in characters.
+/// Longest part of each output of a failed call that a model reads, in characters.
 const ERROR_CHARS_MAX: usize = 4000;
 
 /// Runs the program of a permitted call to its end.
@@ -62,7 +62,7 @@ pub(super) fn run(
 }
 
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what
-/// it wrote to standard error.
+/// it wrote, standard error first.
 fn observation(program_output: &CommandOutput) -> Observation {
     let sanitize = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
     let exit_code = if let ExitReason::Exited(code) = program_output.exit_reason {

@@ -1,5 +1,6 @@
 //! Rules that protect existing files: no unread file is destroyed, no file that the user changed
-//! during the run is touched, and no write reaches a file through one of several hard links.
+//! during the run or marked read-only is touched, and no write reaches a file through one of
+//! several hard links.
 
 use std::fmt;
 
