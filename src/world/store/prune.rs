@@ -21,7 +21,8 @@ use crate::world::sys::state_files::{clear, file};
 const WORKSPACES: &str = "workspaces";
 /// The directory of their shared snapshots, there too.
 const TEMP_WORKSPACES: &str = "temp_workspaces";
-/// The length of the short name of a run, which the names of its directories contain, in characters.
+/// The length of the short name of a run, which the names of its directories contain, in
+/// characters.
 const SHORT_NAME_CHARS: usize = 8;
 
 /// The directories in which a project keeps massgen's state.
