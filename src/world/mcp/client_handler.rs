@@ -1,5 +1,6 @@
-//! Handler for requests from an MCP server: returns the roots, and passes elicitation forms to a
-//! person at the terminal; anything else is declined. Sampling from a model is not offered.
+//! Handler for what an MCP server sends of its own accord: returns the roots, passes elicitation
+//! forms to a person at the terminal, and progress messages to the run; any other request is
+//! declined. Sampling from a model is not offered.
 
 #![expect(
     deprecated,

@@ -1,6 +1,7 @@
-//! HTTP client for the requests of a sign-in. Their URLs come from the server and from third
-//! parties, so each is checked before it is connected to, like that of the server itself. It must
-//! never follow a redirect or send anything over a network unencrypted.
+//! HTTP client for the requests by which massgen gets tokens, for a user or for itself. Their URLs
+//! come from the server and from third parties, so each is checked before it is connected to, like
+//! that of the server itself. It must never follow a redirect or send anything over a network
+//! unencrypted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,15 +116,15 @@ impl GuardedHttpClient {
             self.failures.is_down.store(true, Ordering::Relaxed);
             format!("`{shown_url}`: {}", root_cause(&error))
         };
-        let mut received = self.client.execute(request).await.map_err(request_error)?;
+        let mut reply = self.client.execute(request).await.map_err(request_error)?;
         let is_down = is_outage(received.status());
         self.failures.is_down.store(is_down, Ordering::Relaxed);
-        let mut response = Response::builder().status(received.status());
-        for (name, value) in received.headers() {
+        let mut response = Response::builder().status(reply.status());
+        for (name, value) in reply.headers() {
             response = response.header(name, value);
         }
         let mut body = Vec::new();
-        while let Some(bytes) = received.chunk().await.map_err(request_error)? {
+        while let Some(bytes) = reply.chunk().await.map_err(request_error)? {
             if body.len().saturating_add(bytes.len()) > RESPONSE_BYTES_MAX {
                 return Err(
                     format!("`{shown_url}` sent more than {RESPONSE_BYTES_MAX} bytes").into(),

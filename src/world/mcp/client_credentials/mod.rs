@@ -150,8 +150,8 @@ impl AccessTokenSource {
             why: root_cause(&error).to_string(),
             cause: FailureCause::Refusal,
         })?;
-        let requested = Box::pin(self.request_token_through(&http, &manager)).await;
-        requested.map_err(|why| UnusableServer {
+        let token_result = Box::pin(self.request_token_through(&http, &manager)).await;
+        token_result.map_err(|why| UnusableServer {
             why,
             cause: http.failure_cause(),
         })
