@@ -27,12 +27,12 @@ pub enum CgroupAccess {
     Delegated,
 }
 
-/// Limits that apply to all processes of a command together; others apply to each process.
+/// Which limits apply to all processes of a command together; the others apply to each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// The memory limit.
+    /// Whether the memory limit does.
     pub memory: bool,
-    /// The limit on the number of processes.
+    /// Whether the limit on the number of processes does.
     pub processes: bool,
 }
 

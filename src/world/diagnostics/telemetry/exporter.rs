@@ -1,5 +1,6 @@
 //! Exports spans in the background, in batches and within limits. A collector that is slow or gone
-//! costs nothing but spans. It must never delay a run or make it fail.
+//! costs nothing but spans. It must never delay the work of a run or make it fail; only the end of
+//! a run waits for it, for a limited time.
 
 use std::time::Duration;
 
@@ -90,6 +91,7 @@ impl SpanExporter {
             span_count,
             dropped_count,
         } = self;
+        // The worker ends when its queue is closed and empty.
         drop(span_sender);
         let (lost_count, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
             Ok(Ok(report)) => (
@@ -191,8 +193,8 @@ impl BatchWorker {
                 .cloned()
                 .map_err(|error| error.to_string())
         };
-        let set_up = tokio::task::spawn_blocking(set_up).await;
-        set_up.map_err(|error| error.to_string())?
+        let set_up_result = tokio::task::spawn_blocking(set_up).await;
+        set_up_result.map_err(|error| error.to_string())?
     }
 
     fn request(&self, spans: Vec<OtlpSpan>) -> TracesRequest {
