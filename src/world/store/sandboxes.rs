@@ -22,10 +22,11 @@ const TRIES_MAX: usize = 16;
 /// however often runs are interrupted.
 const LEFTOVERS_INSPECTED_MAX: usize = 8;
 
-/// The prefixes of the directories of runs, and of single calls, which lie among the files of other
-/// programs; and the number of random digits in their names.
+/// The prefix of the directories of runs.
 const RUN_PREFIX: &str = "run";
+/// The prefix of the directories of single calls, which lie among the files of other programs.
 const CALL_PREFIX: &str = ".massgen_call";
+/// The number of random digits in the names of both.
 const UNIQUE_DIGITS: usize = 8;
 
 /// The directory for the caller of a single call.
