@@ -1,5 +1,6 @@
-//! Terminal mode while no line editor is active: typed input is not echoed and not lost, and Ctrl-C
-//! still interrupts. Also suspends the process, as Ctrl-Z does.
+//! Terminal modes: while no line editor is active, typed input is not echoed and not lost, and
+//! Ctrl-C still interrupts; while a question is asked, the terminal edits the line of the answer.
+//! Also reads such a line, and suspends the process, as Ctrl-Z does.
 
 use std::io::stdin;
 use std::time::Duration;
