@@ -1,5 +1,6 @@
 //! Media that a run has paid for, next to its records: a call whose file is gone when the run is
-//! resumed takes the content from here, so that no vendor is paid twice. The event log does not hold it.
+//! resumed takes the content from here, so that no vendor is paid twice. The event log does not
+//! hold it.
 
 use sha2::{Digest, Sha256};
 
