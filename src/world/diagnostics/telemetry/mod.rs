@@ -1,5 +1,6 @@
 //! Exports a run's spans to the user's collector over OTLP. It is off unless the environment names
-//! a collector, and then it costs nothing. It must never affect a run, and never export a secret.
+//! a collector, and then it costs nothing. It must never affect the work of a run, and never
+//! export a secret.
 
 pub mod conventions;
 mod otlp;
