@@ -68,8 +68,8 @@ impl GuardedHttpClient {
         Ok((http, manager))
     }
 
-    /// Returns who is the cause if there is no token after these requests: the server or the network
-    /// if the last one failed there, and otherwise a refusal.
+    /// Returns who is the cause if there is no token after these requests: the server or the
+    /// network if the last one failed there, and otherwise a refusal.
     pub(super) fn failure_cause(&self) -> FailureCause {
         let RequestFailures {
             is_down,
