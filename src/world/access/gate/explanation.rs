@@ -45,8 +45,8 @@ impl Gate {
             && (hidden_paths.any(|path| is_below(&path)) || self.path_rules().iter().any(hides))
     }
 
-    /// Returns what [`Gate::check`] would decide about each path of `call`, with the reasons. A path
-    /// about which a person would be asked counts as refused.
+    /// Returns what [`Gate::check`] would decide about each path of `call`, with the reasons. A
+    /// path about which a person would be asked counts as refused.
     pub fn explain(&self, call: &ToolCall) -> Vec<PathVerdict> {
         let call = self.with_adapted_paths(call.clone());
         let accesses = call.accesses().into_iter();
