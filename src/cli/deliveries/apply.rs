@@ -1,5 +1,5 @@
 //! Implements `massgen apply`: applies what was declined of a delivery, what was reverted, or the
-//! answer of another agent.
+//! answer of another agent. `massgen diff` and the page of a run plan answers with it too.
 
 use std::sync::Arc;
 
@@ -75,6 +75,7 @@ pub(crate) fn run(
         files: earlier_files(&name, &deliveries)?,
         ..EarlierParts::default()
     };
+    // A delivery of its own: that of the run still offers the files of the winner.
     let delivery = OpenDelivery::create(&deliveries, &name)?;
     delivery.write_source(&source)?;
     let status = apply_delivery(host, arguments, &delivery, &source, earlier, output)?;
@@ -151,7 +152,7 @@ fn review_reverted(
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
     let mut next_line = || lines.next();
-    let name = |change: &RevertedChange| display_path(&change.path, &host.cwd);
+    let shown_path = |change: &RevertedChange| display_path(&change.path, &host.cwd);
     loop {
         let question = "[a]pply what was undone, [d]iff, [c]hoose, [n]othing?";
         match ask_what_to_apply(question, output, &mut next_line) {
@@ -160,13 +161,13 @@ fn review_reverted(
             Some(ReviewAnswer::Diff) => {
                 for change in changes {
                     let file_diff = delivered.reverted_difference(change)?;
-                    show_difference(&file_diff, &name(change), output);
+                    show_difference(&file_diff, &shown_path(change), output);
                 }
             }
             Some(ReviewAnswer::Choose) => {
                 let mut read_difference =
                     |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
-                        Ok((name(change), delivered.offered_difference(change)?))
+                        Ok((shown_path(change), delivered.offered_difference(change)?))
                     };
                 let file_choices =
                     ask_about_files(changes, &mut read_difference, output, &mut next_line)?;
@@ -188,8 +189,8 @@ fn reapplied_files(
     (!files.is_empty()).then_some(ReappliedSelection::Files(files))
 }
 
-/// Returns the delivery source with the files of another agent's last answer instead of the offered
-/// ones.
+/// Returns the delivery source with the files of the last answer of `agent`, an id or a name such as
+/// `agent2`, instead of the offered ones.
 pub(super) fn agent_source(
     name: &str,
     agent: &str,
@@ -199,7 +200,7 @@ pub(super) fn agent_source(
     let run = logs::find_run(run_of(name), host)?;
     let is_meant =
         |id: &AgentId, label: AnswerLabel| id.as_str() == agent || label.agent.to_string() == agent;
-    let (answer_files, labels) = find_files(&run, is_meant)?;
+    let (answer_files, labels) = find_answer_files(&run, is_meant)?;
     let files = answer_files.ok_or_else(|| {
         let message = format!("agent `{agent}` gave no answer in `{name}`");
         let mut agents: Vec<String> = labels.iter().map(|label| label.agent.to_string()).collect();
@@ -220,7 +221,7 @@ pub(crate) fn labelled_source(
     source: DeliverySource,
 ) -> Result<DeliverySource> {
     let is_meant = |_: &AgentId, label: AnswerLabel| label.to_string() == answer_name;
-    let (answer_files, labels) = find_files(run, is_meant)?;
+    let (answer_files, labels) = find_answer_files(run, is_meant)?;
     let files = answer_files.ok_or_else(|| {
         let message = format!("no answer `{answer_name}` in `{}`", run.name());
         let label_list = join_with_commas(&labels);
@@ -249,8 +250,9 @@ enum AnswerFiles {
     None,
 }
 
-/// Returns the files of the last answer that `is_meant`, and the labels of all answers.
-fn find_files(
+/// Returns the files of the last answer that `is_meant` accepts, `None` if it accepts none, and the
+/// labels of all answers.
+fn find_answer_files(
     run: &RunDir,
     is_meant: impl Fn(&AgentId, AnswerLabel) -> bool,
 ) -> Result<(Option<AnswerFiles>, Vec<AnswerLabel>)> {
@@ -265,6 +267,7 @@ fn find_files(
             ..
         })) = entry.event
         {
+            // An agent's later answer replaces its earlier ones.
             if is_meant(&agent, label) {
                 let snapshot = snapshot.and_then(AbsPath::new);
                 files = Some(snapshot.map_or(AnswerFiles::None, AnswerFiles::Snapshot));
@@ -275,7 +278,8 @@ fn find_files(
     Ok((files, labels))
 }
 
-/// Returns `source` with `files`, those of the answer `answer`, for its first write path.
+/// Returns `source` with `files` for its first write path that is a directory. `answer` names the
+/// answer or its agent in an error.
 fn answer_source(
     name: &str,
     answer: &str,
@@ -306,7 +310,7 @@ fn answer_source(
 /// What was applied of a delivery before.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierParts {
-    /// Its files, whatever happened to them since.
+    /// Its files, and its directories with a changed mode, whatever happened to them since.
     paths: Vec<AbsPath>,
     /// Those of which some hunks were applied, as long as nothing else changed them.
     pub(crate) partial: PartialFiles,
