@@ -143,6 +143,7 @@ fn normalize_run_event(event: &mut RunEvent, aliases: &PathAliases) -> bool {
         *reason = aliases.replace_paths(reason);
         *instructions = aliases.replace_paths(instructions);
     } else if let RunEvent::CoordinationStopped { status } = event {
+        // A replay stops at the end of the record, whatever ended the recorded run.
         *status = ExitStatus::Interrupted;
     } else {
         return false;
@@ -150,7 +151,8 @@ fn normalize_run_event(event: &mut RunEvent, aliases: &PathAliases) -> bool {
     true
 }
 
-/// Does the same as [`normalize_run_event`].
+/// Does the same as [`normalize_run_event`]. That answers were shown counts only with the next event
+/// of the agent, as [`ComparedEvent::shown`].
 fn normalize_coordination_event(event: &mut CoordinationEvent, aliases: &PathAliases) -> bool {
     match event {
         CoordinationEvent::Answered {

@@ -47,7 +47,7 @@ use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
 use crate::world::store::scratch::ScratchDir;
 
-/// Maximum number of queued events.
+/// Maximum number of events that wait to be collected.
 const EVENTS_WAITING_MAX: usize = 1024;
 /// Prefix of the scratch directories of replays.
 const SCRATCH_PREFIX: &str = "replay_";
@@ -90,6 +90,7 @@ pub async fn play(
     let collect_events = async {
         let mut collected_events = Vec::new();
         while let Some(event) = events.recv().await {
+            // Streamed text is not compared, and the record was read without it.
             if !event.is_streamed() {
                 collected_events.push(event);
             }
@@ -106,7 +107,8 @@ pub async fn play(
     })
 }
 
-/// Returns the paths of the replay, inside `scratch`.
+/// Returns the paths of the replay. All that it writes to is inside `scratch`; `state` is the user's
+/// own state directory.
 fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     let agents_with_workspace = config.agents.iter().filter(|agent| agent.cwd.is_some());
     let workspaces = agents_with_workspace.map(|agent| {
@@ -129,7 +131,8 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     }
 }
 
-/// Returns each path of the recorded run with its path in the replay.
+/// Returns each path of the workspaces and of the temporary workspaces of the recorded run, which its
+/// replies name, with the path in the replay.
 fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)> {
     let workspaces = record.workspaces.iter().filter_map(|(agent, old)| {
         let new = &layout.workspaces.get(agent)?.path;
@@ -142,7 +145,8 @@ fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)
         .collect()
 }
 
-/// Returns the aliases for the paths of both runs.
+/// Returns an alias for each workspace of both runs, so that texts that name one
+/// compare as equal.
 fn path_aliases(record: &RecordedRun, layout: &RunLayout) -> PathAliases {
     let mut aliases = Vec::new();
     for (agent, old) in &record.workspaces {

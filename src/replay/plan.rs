@@ -53,7 +53,7 @@ enum EventPhase {
     Final,
 }
 
-/// Builds a plan.
+/// Builds a plan from the events of a run, one after another.
 #[derive(Default)]
 struct ReplayPlanner {
     plan: ReplayPlan,
@@ -66,6 +66,7 @@ struct ReplayPlanner {
     /// Whether the run reached its conclusion, so that only the report of its end can follow. A run
     /// that was aborted, or that a bug ended, did not.
     is_concluded: bool,
+    /// Whether an agent of the current attempt has answered.
     has_answer: bool,
     /// Whether the last event is a request that finally failed.
     ends_with_failure: bool,
@@ -106,6 +107,7 @@ impl ReplayPlanner {
             self.record_message(*number, agent.as_ref());
         } else if let RunEvent::CoordinationStopped { .. } = event {
             self.close_unfinished();
+            // With an answer, the final phase still follows.
             if !self.has_answer {
                 self.is_concluded = true;
             }
@@ -210,6 +212,7 @@ impl ReplayPlanner {
         for agent in agents {
             self.open_conversation(agent);
         }
+        // Until its end is read, it counts as interrupted.
         self.plan.coordinations.push_back(RecordedCoordination {
             ending: RecordedEnding::Interrupted,
             ..RecordedCoordination::default()

@@ -54,9 +54,10 @@ struct PlayedConversation {
     missing_reply: MissingReply,
 }
 
-/// How far the playback is.
+/// The conversation that the playback has come to, and the place in it.
 #[derive(Debug, Default)]
 struct PlaybackPosition {
+    /// The conversation of the last request.
     conversation: Option<ConversationVersion>,
     /// The number of conversations that have begun.
     conversations_begun: usize,
