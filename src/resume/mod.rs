@@ -1,6 +1,6 @@
 //! Reads an interrupted run, so that it can be resumed from its last recorded event: finds the run,
-//! and decodes its log. A run that the user stopped is resumed from the event before that. Nothing
-//! here sends a request to a model.
+//! decodes its log, and cuts off what cannot be resumed. A run that the user stopped is resumed from
+//! the event before that. Nothing here sends a request to a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -35,7 +35,7 @@ pub struct InterruptedRun {
     pub metadata: RecordedRunMetadata,
     /// The number of the turn in its session.
     pub turn: u32,
-    /// How it was interrupted.
+    /// Whether its process was killed or the user stopped it.
     pub cause: InterruptionCause,
 }
 
@@ -49,9 +49,10 @@ pub enum InterruptionCause {
 }
 
 /// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted
-/// or stopped by the user. Skips runs that are in progress, that ended before they sent a request
-/// to a model, whose session does not exist according to `session_exists`, or whose records were
-/// copied along with the project.
+/// or stopped by the user. Skips runs that are in progress or whose records were copied along with
+/// the project, and killed runs that have no manifest yet or whose session does not exist according
+/// to `session_exists`. One that the user stopped in that state ends the search, as any other end
+/// does.
 pub fn find_interrupted(
     logs: &AbsPath,
     session: Option<&str>,
@@ -153,7 +154,7 @@ pub struct ResumeState {
     pub resumed_turn: ResumedTurn,
     /// The record of each of its coordinations.
     pub coordinations: VecDeque<RecordedCoordination>,
-    /// Its name.
+    /// The name of the run, which its directories have.
     pub name: RunName,
     /// Why its log was truncated, if it was.
     pub truncation_reason: Option<String>,
@@ -168,11 +169,12 @@ impl ResumeState {
     /// [`ResumeState::discard_end`].
     pub fn read(run: &RunDir) -> Result<Self> {
         let manifest = run.manifest()?;
-        let last_workspace = manifest.temp_workspaces.first().and_then(AbsPath::new);
-        let last_name = last_workspace
+        // The directory of the snapshots that agents see is named after the run.
+        let temp_workspaces = manifest.temp_workspaces.first().and_then(AbsPath::new);
+        let directory_name = temp_workspaces
             .as_ref()
             .and_then(|path| path.as_path().file_name());
-        let name = last_name
+        let name = directory_name
             .and_then(|name| RunName::parse(name.to_str()?))
             .ok_or_else(|| resume_error(run, "its records do not contain its name"))?;
         let mut reopened = EventLog::reopen(&run.events_file())?;
@@ -180,9 +182,9 @@ impl ResumeState {
         let mut events = complete_replies(events).ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
         })?;
-        let stop = stop_position(&events);
-        let end_before_stop = stop.map(|count| reopened.line_end(count));
-        events.truncate(stop.unwrap_or(events.len()));
+        let count_before_stop = count_before_stop(&events);
+        let end_before_stop = count_before_stop.map(|count| reopened.line_end(count));
+        events.truncate(count_before_stop.unwrap_or(events.len()));
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
         };
@@ -229,7 +231,7 @@ impl ResumeState {
 
 /// Returns how many events of a run that the user stopped come before the first one that followed
 /// from that; `None` if it was not stopped.
-fn stop_position(events: &[(Event, LocalDateTime)]) -> Option<usize> {
+fn count_before_stop(events: &[(Event, LocalDateTime)]) -> Option<usize> {
     let is_stopped = |(event, _): &(Event, LocalDateTime)| {
         matches!(event, Event::Run(RunEvent::RunEnded { status, .. })
             if *status == ExitStatus::Interrupted)
@@ -244,6 +246,7 @@ fn stop_position(events: &[(Event, LocalDateTime)]) -> Option<usize> {
             if *status == ExitStatus::Interrupted)
             || matches!(event, Event::Delivery(DeliveryEvent::FinalAnswer { .. }))
     };
+    // Only the last attempt counts: an earlier one that stopped was restarted.
     let first_consequence = events.iter().skip(attempt_start).position(follows_stop);
     Some(first_consequence.map_or(stop, |index| attempt_start.saturating_add(index)))
 }
@@ -253,8 +256,8 @@ fn resume_error(run: &RunDir, reason: &str) -> Error {
     Error::new(ErrorKind::Environment, message).with_hint("start its task again")
 }
 
-/// Returns the events of a log with the streamed text in each reply; `None` if one of them is
-/// unknown.
+/// Returns the events of a log with the streamed text in each reply, which the log has only in
+/// pieces; `None` if one of the events is unknown.
 fn complete_replies(
     events: Vec<Option<(Event, LocalDateTime)>>,
 ) -> Option<Vec<(Event, LocalDateTime)>> {
@@ -276,8 +279,8 @@ fn complete_replies(
     events.collect()
 }
 
-/// Returns the record of each coordination. The last one stays open if the record is merely
-/// truncated.
+/// Returns the record of each coordination. One in which the record just ends does not count as
+/// interrupted: the resumed run continues it.
 fn coordinations<'e>(
     events: impl Iterator<Item = &'e Event> + Clone,
 ) -> VecDeque<RecordedCoordination> {
