@@ -1,5 +1,5 @@
-//! Report on a batch for the user: its cells by state, its money, the running cells, and the latest
-//! failures.
+//! Report on a batch for the user: its cells by state, its money, the running cells, the latest
+//! failures, and the command that continues it.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,8 +16,9 @@ use crate::world::store::batches::claims::OwnerLiveness;
 use crate::world::store::batches::survey::{BatchSurvey, BegunCell, CountedResult, ResultTally};
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
-/// Maximum number of running cells and of failures that a report has.
+/// Maximum number of running cells that are shown.
 const RUNNING_CELLS_MAX: usize = 100;
+/// Maximum number of failures that are shown.
 const FAILURES_MAX: usize = 10;
 /// Maximum length of the reason of a failure, in characters.
 const REASON_CHARS_MAX: usize = 300;
@@ -35,11 +36,11 @@ pub(crate) struct BatchReport {
     pub(crate) budget: Option<BatchBudget>,
     /// What its finished cells cost.
     pub(crate) spent: Money,
-    /// The pause in progress.
+    /// How long the pause in progress lasts, and why.
     pub(crate) pause: Option<String>,
     /// Whether it was cancelled before every cell had a result.
     pub(crate) is_cancelled: bool,
-    /// Whether any process or job works on it.
+    /// Whether something still drives it to its end.
     pub(crate) activity: BatchActivity,
 }
 
@@ -70,20 +71,20 @@ pub(crate) struct RunningCell {
     pub(crate) id: CellId,
     /// The number of the attempt, from 1.
     pub(crate) attempt: u32,
-    /// The host.
+    /// The host of the process.
     pub(crate) host: String,
     /// When it began, as ISO 8601.
     pub(crate) since: String,
 }
 
-/// A cell that failed, has an incomplete answer or waits after a fault.
+/// A cell that failed, has an incomplete answer, did not pass its checks, or waits after a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CellFailure {
     /// The cell.
     pub(crate) id: CellId,
     /// Its state.
     pub(crate) state: CellState,
-    /// When, as ISO 8601.
+    /// When it ended or began to wait, as ISO 8601; if that is not known, when its process began.
     pub(crate) at: String,
     /// Why, in one sentence.
     pub(crate) reason: String,
@@ -191,7 +192,8 @@ impl BatchReport {
 }
 
 impl WatchedCells {
-    /// Selects the cells to watch from all of `batch`, and reads why those failed.
+    /// Selects the cells to watch from all of `batch`, and reads why they failed. A completed cell
+    /// whose checks failed is not among them.
     pub(crate) fn select(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Self {
         let running_cells = survey
             .begun
@@ -237,7 +239,7 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     struct StartEngine {
         on: BatchEngine,
     }
-    // Without settings, it was never started. Unreadable settings may be those of a queue.
+    // The settings are saved when it is started. Unreadable ones may be those of a queue.
     let has_queue = batch.settings().is_some_and(|text| {
         let settings = serde_json::from_slice::<StartEngine>(&text);
         !settings.is_ok_and(|start| start.on == BatchEngine::Local)

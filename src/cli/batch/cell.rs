@@ -37,7 +37,7 @@ pub(super) enum CellExit {
     Finished,
     /// Another process works on it.
     Taken,
-    /// It has no result yet.
+    /// It has no result yet: this attempt ended so.
     Unfinished(AttemptEnd),
     /// Its config is wrong.
     WrongConfig,
@@ -94,7 +94,7 @@ impl CellWorker {
         Ok(stop)
     }
 
-    /// Returns the exit status of a process that may begin no cell now; `None` if it may.
+    /// Returns the exit status of a process that may begin no cell now; `None` if it may begin one.
     pub(super) fn obstacle(
         &self,
         stop: &ShutdownSignal,

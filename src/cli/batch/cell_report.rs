@@ -94,6 +94,7 @@ struct RunRecords {
     start: Option<RunStart>,
     events: Vec<Event>,
     usage: UsageTotals,
+    /// The exit status of the run, if it recorded its end.
     recorded_status: Option<ExitStatus>,
     /// The agents whose requests are retried.
     retrying_agents: BTreeSet<AgentId>,
@@ -101,6 +102,7 @@ struct RunRecords {
     /// The results of the checks after the last delivery, by name.
     delivery_checks: BTreeMap<String, CheckResult>,
     last_event_time: Option<LocalDateTime>,
+    /// How long the run worked, without the time between two attempts at the cell.
     run_time: Duration,
 }
 
@@ -121,6 +123,7 @@ impl RunRecords {
         } else if let Event::Run(RunEvent::RunEnded { status, .. }) = &event {
             self.recorded_status = Some(*status);
         } else if let Event::Run(RunEvent::RunStarted { .. }) = &event {
+            // A new attempt delivers anew.
             self.delivery_checks.clear();
         } else if let Event::Delivery(DeliveryEvent::Checked {
             subject: CheckedTree::Delivery,
@@ -205,6 +208,8 @@ impl RunRecords {
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let totals = self.usage.run();
         Ok(CellRunReport {
+            // The log says nothing about the money of the batch and the origin of an error: the
+            // caller sets them.
             end: CellRunEnd {
                 exit_code: status.code(),
                 has_answer,

@@ -83,7 +83,8 @@ impl CellRun<'_> {
     }
 }
 
-/// Runs a cell and reports how that ended. Only errors of the batch itself are errors.
+/// Runs a cell and reports how that ended. An error of the run is part of the report; only one of
+/// the batch itself, such as unreadable records, is returned.
 pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let cell = run.batch.cell_dir(&run.task.id);
     let is_resumed = run.can_resume(&cell);
@@ -177,6 +178,7 @@ async fn prepare_and_execute(
             origin: config_origin(run.task),
         })?;
     *redactor = Redactor::new(secret_values(&config, host));
+    // From here on, the secrets of the config are redacted too.
     let output = &mut redacted_output(cell, redactor.clone())?;
     let team = ResumedTeam {
         // The file of the prices is relative to the user's directory.
@@ -208,6 +210,7 @@ async fn prepare_and_execute(
         output,
         OutputMode::Streams,
     );
+    // The outcome is dropped: the report is read from the records of the run.
     let result = Box::pin(execution).await;
     result.map(drop).map_err(AttemptFault::from)
 }
@@ -261,7 +264,7 @@ async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<
     cell.mark_prepared(created_ns)
 }
 
-/// Returns the flags of the run.
+/// Returns the flags of the run: the limits of its task, and that it may be parked.
 fn run_arguments(run: &CellRun<'_>) -> RunArguments {
     let limits = run.task.limits;
     RunArguments {
@@ -331,6 +334,7 @@ fn new_request(
         // A replay opens the copy too.
         open_path(&mut opened, &host.cwd, Permission::Write, 1);
     }
+    // Any name will do: only where the run writes is checked.
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
     let prepared = PreparedRun {

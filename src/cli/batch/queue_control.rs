@@ -41,10 +41,12 @@ pub(super) struct QueueControl {
     ids: Vec<CellId>,
     queue: Box<dyn JobQueue>,
     settings: BatchStartSettings,
-    /// The last attempt at each open cell that waited for money when this process began.
+    /// The last attempt at each open cell that waited for money when this process began, by the
+    /// number of the cell. Those do not stop the batch: there may be more money now.
     unpaid_before: BTreeMap<u32, u32>,
     /// The progress of the batch at the last submission.
     progress_at_submission: Option<BatchProgressSnapshot>,
+    /// Number of submissions in a row whose jobs ended without any progress.
     fruitless_submissions: u32,
     /// Number of polls in a row in which a command of the queue failed.
     faults: u32,
@@ -60,6 +62,7 @@ pub(super) struct QueueControl {
     last_wait_reason: Option<String>,
     /// Whether the jobs of a cancelled batch were cancelled.
     has_cancelled_jobs: bool,
+    /// Why no further cells are started; the first reason stays.
     stop: Option<BatchStop>,
 }
 
@@ -147,7 +150,8 @@ impl QueueControl {
         Ok(Some(jobs))
     }
 
-    /// Cancels all jobs of a cancelled batch, otherwise those of `jobs` that wait.
+    /// Cancels all jobs of a batch that was cancelled or interrupted, otherwise those of `jobs`
+    /// that wait: the others finish their cells.
     async fn cancel(&mut self, jobs: &[QueueJob], output: &mut CliOutput<'_>) -> Result<()> {
         let has_waiting = jobs.iter().any(|job| job.is_waiting);
         let cancels_running_jobs = match self.stop {
@@ -237,7 +241,7 @@ impl QueueControl {
         Ok(())
     }
 
-    /// Determines whether the batch must stop, and why.
+    /// Determines whether the batch must stop, and why, from the files of the batch.
     fn update_stop(&mut self, cells: &[OpenCell]) {
         let is_newly_unpaid = |cell: &OpenCell| {
             cell.end == Some(AttemptEnd::OutOfMoney)
@@ -281,6 +285,7 @@ impl QueueControl {
             return Ok(());
         }
         let progress = BatchProgressSnapshot::new(cells);
+        // While a job is in the queue, it may still make progress.
         if jobs.is_empty() && self.progress_at_submission == Some(progress) {
             self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
         } else if self.progress_at_submission != Some(progress) {
@@ -291,7 +296,8 @@ impl QueueControl {
         }
         let refused_nodes = self.batch.refused_nodes()?;
         if let Err(error) = self.queue.submit(count, &refused_nodes).await {
-            // A site may allow fewer jobs than are wanted.
+            // The first submission shows whether the settings are right. Later, the queue may be
+            // unavailable for a while, or the site may allow fewer jobs than are wanted.
             if jobs.is_empty() && self.progress_at_submission.is_none() {
                 return Err(error);
             }
@@ -361,6 +367,7 @@ pub(super) async fn run_queue_jobs(
                 control.cancel(jobs, output).await?;
             }
         }
+        // A poll without a fault ends the series.
         if control.faults == faults_before {
             control.faults = 0;
         }
@@ -378,6 +385,7 @@ pub(super) async fn run_queue_jobs(
                 if new_stop == BatchStop::Parked {
                     return detach(&control, output);
                 }
+                // Ctrl-C cancels the batch, also for its jobs on other hosts.
                 control.batch.cancel()?;
                 interval = POLL_MIN;
             }
@@ -399,7 +407,7 @@ fn poll_interval_min(cells: usize) -> Duration {
         .clamp(POLL_MIN, POLL_MAX)
 }
 
-/// Ends this process without cancelling the jobs.
+/// Tells the user that the jobs continue after the end of this process.
 fn detach(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let name = control.batch.name();
     let open_count = control.batch.open_cells(&control.ids)?.len();

@@ -80,6 +80,7 @@ pub(super) fn write_table(results: &[CellResult], output: &mut CliOutput<'_>) ->
             .iter()
             .zip(&widths)
             .enumerate()
+            // The first and the last column are words, the others numbers.
             .map(|(column, (text, &width))| match column {
                 0 | 9 => format!("{text:<width$}"),
                 _ => format!("{text:>width$}"),

@@ -1,5 +1,5 @@
-//! Starts or resumes a batch. A start checks everything that can be wrong for all cells before
-//! any model is called, and freezes the tasks and the configs.
+//! Starts or resumes a batch, or repeats some of its cells. The first start checks everything that
+//! can be wrong for all cells before any model is called, and freezes the tasks and the configs.
 
 use std::collections::BTreeMap;
 
@@ -106,6 +106,7 @@ pub(super) fn run(
     for task in &mut tasks {
         if let Some(config_name) = task.config.take() {
             let number = configs.number_or_add(&config_name, &mut check, host)?;
+            // The frozen task names its frozen config by number.
             task.config = Some(number.to_string());
         }
         check_project(task, host)?;
@@ -183,6 +184,7 @@ fn check_config(
             Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
         );
     }
+    // Any name will do: only where a run writes is checked.
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
     require_own_directory(&config, &[], &layout, &host.cwd)?;
     config.limits.cost = config.limits.cost.or(limit);
@@ -244,6 +246,7 @@ pub(super) fn retry(
 ) -> Result<ExitStatus> {
     let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     require_same_directory(&batch, &record, host)?;
+    // Only a batch whose tasks are unchanged loses results.
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
@@ -330,6 +333,7 @@ fn start(
     let controller_mark = batch.mark_controller()?;
     let runtime = runtime()?;
     let result = if let Some(queue) = settings.queue(&batch, host)? {
+        // The user may have repaired the nodes that were refused at an earlier start.
         batch.admit_nodes()?;
         let control = QueueControl::new(batch, &record, queue, settings)?;
         runtime.block_on(Box::pin(run_queue_jobs(control, host, output)))

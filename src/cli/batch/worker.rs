@@ -53,7 +53,8 @@ pub(super) fn run(
     result
 }
 
-/// Returns the exit status of a job that ended with `status` after a signal, or without one.
+/// Returns the exit status of a job that ended with `status` after a signal, or without one. With
+/// `--fail-only-on-signals`, the queue would replace a job that fails, though it ended by itself.
 fn status_for_scheduler(
     arguments: &BatchWorkerArguments,
     status: ExitStatus,
@@ -76,6 +77,7 @@ fn sandbox_shortfall(
     let trees = [batch_dir.join("cells")];
     let choice = SandboxLevelChoice::Auto;
     match select_sandbox(choice, &host.executable, batch_dir, &trees) {
+        // The strongest level is the least one.
         Ok(selection) if selection.level <= required_level => None,
         Ok(selection) => Some(format!(
             "its sandbox is only `{}`, but `{required_level}` is required: {}",
