@@ -307,6 +307,7 @@ pub(crate) fn resume_command_line(arguments: &RunArguments) -> String {
 fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<RunArguments> {
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
+        // Flags that this version does not know: only the typed ones hold.
         return Ok(typed_arguments.clone());
     };
     let untrusted_flags = [
@@ -333,6 +334,7 @@ fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<R
         .config
         .filter(|name| examples::find_example(name).is_some());
     arguments.config = arguments.config.or(example);
+    // A config brings its own models.
     if arguments.config.is_none() {
         if arguments.model.is_empty() {
             arguments.model = recorded.model;
