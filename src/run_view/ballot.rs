@@ -68,13 +68,13 @@ pub struct BallotVote {
 /// The winner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BallotWinner {
-    /// The agent.
+    /// The agent that won.
     pub agent: AgentId,
-    /// The answer.
+    /// The answer with which it won.
     pub label: AnswerLabel,
     /// The number of votes for each agent that has an answer, in the order of the config.
     pub votes: Vec<VotesForAgent>,
-    /// What decided.
+    /// What decided between its answer and the others.
     pub reason: WinnerReason,
 }
 
@@ -122,7 +122,7 @@ impl BallotAnswer {
 }
 
 impl BallotView {
-    /// Creates a ballot without answers.
+    /// Creates a ballot without answers; `agents` are in the order of the config.
     pub(super) fn new(agents: &[AgentId]) -> Self {
         Self {
             agent_order: agents.to_vec(),
@@ -169,6 +169,7 @@ impl BallotView {
                 check_results,
                 plan,
             } => {
+                // An agent that answers again takes its own vote back.
                 self.void_votes(std::slice::from_ref(agent));
                 for answer in &mut self.answers {
                     answer.is_replaced |= answer.agent == *agent;
@@ -244,6 +245,7 @@ impl BallotView {
         }
     }
 
+    /// Returns what decided for `winner`, an agent with one of the current answers.
     fn winner_reason(&self, winner: &AgentId, votes: &[VotesForAgent]) -> WinnerReason {
         let votes_of = |agent: &AgentId| {
             let mut counts = votes.iter().filter(|count| count.agent == *agent);

@@ -321,6 +321,7 @@ impl RunView {
         self.ballot = BallotView::new(agents);
         self.approvals.clear();
         self.delivery = DeliveryView::default();
+        // Their indices may mean other agents now, and there may be fewer.
         self.last_changes
             .retain(|section, _| !matches!(section, ViewSection::Agent(_)));
         for index in 0..self.agents.len() {

@@ -62,7 +62,7 @@ pub enum StageProgress {
 }
 
 impl PipelineStages {
-    /// Folds an event into the view.
+    /// Folds an event into the stages.
     pub(super) fn apply(&mut self, event: &PipelineEvent) {
         match event {
             PipelineEvent::Works {
