@@ -1,6 +1,6 @@
 //! Markdown of answers as a tree, which every view renders in its own way. There is no HTML in it:
 //! raw HTML is text, a link leads to the web or a mail address, and an image is a link. Its size
-//! and depth are bounded.
+//! and depth are bounded. `from_html` turns web pages into Markdown.
 
 mod open_elements;
 pub mod from_html;
