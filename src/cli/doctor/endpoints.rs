@@ -62,6 +62,7 @@ pub(crate) fn skipped_findings(queries: &[EndpointQuery]) -> Vec<DoctorFinding> 
     let finding =
         |subject| DoctorArea::Endpoints.finding(FindingVerdict::Skipped, subject, message);
     let mut findings: Vec<DoctorFinding> = urls.into_iter().map(finding).collect();
+    // One remedy after the last line serves them all.
     if let Some(last_finding) = findings.pop() {
         findings.push(last_finding.with_remedy("massgen doctor --online"));
     }
@@ -92,6 +93,7 @@ pub(crate) async fn query_all(
     };
     let findings: Vec<DoctorFinding> = queries.iter().filter_map(check_query).collect();
     let is_ok = |finding: &DoctorFinding| finding.verdict() == FindingVerdict::Ok;
+    // If one model is enough and there is one, the others need not work.
     if needs == ModelRequirement::Any && findings.iter().any(is_ok) {
         return findings
             .into_iter()

@@ -1,5 +1,5 @@
-//! Doctor checks of the sandbox: the level for commands, what it does not promise,
-//! and why no stronger one is available.
+//! Doctor checks of the sandbox: the gate, the level for commands, what it does not promise, why no
+//! stronger one is available, and whether resource limits hold for whole commands.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::config::Config;
