@@ -37,6 +37,7 @@ the user, and no call changes it.";
 #[derive(Debug)]
 pub(crate) struct RunHandler {
     runs: RunRegistry,
+    /// A slot for each call that waits for the end of a run.
     waiting_slots: Semaphore,
 }
 
@@ -169,6 +170,7 @@ impl RunHandler {
         };
         let mut ticks = interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick comes at once.
         ticks.tick().await;
         loop {
             tokio::select! {
@@ -182,6 +184,7 @@ impl RunHandler {
                 }
                 update = updates.recv() => match update {
                     Ok(sentence) => progress.notify(&sentence).await,
+                    // A slow client misses the oldest updates.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Ok(()),
                 },

@@ -1,6 +1,6 @@
 //! Registry of the runs that MCP clients have started: limits their number, checks what a task
-//! mentions, and keeps ended runs for a while. The config is read in advance, and no client may
-//! change it.
+//! mentions, applies what a run did not deliver, and keeps ended runs for a while. The config is
+//! read in advance, and no client may change it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,11 +68,15 @@ pub(crate) struct RunRegistry(Arc<RunRegistryState>);
 #[derive(Debug)]
 struct RunRegistryState {
     template: RunTemplate,
+    /// Stops all runs.
     stop: ShutdownSignal,
+    /// The number of slots.
     parallel: u32,
     /// A slot for each run at the same time.
     slots: Arc<Semaphore>,
+    /// The runs that have a name, oldest first.
     runs: Mutex<Vec<Arc<TrackedRun>>>,
+    /// Held while a delivery is applied, so that one is applied at a time.
     apply_lock: tokio::sync::Mutex<()>,
 }
 
@@ -81,7 +85,7 @@ struct RunRegistryState {
 pub(crate) struct StartedRun {
     /// The run.
     pub(crate) run: Arc<TrackedRun>,
-    /// Its updates.
+    /// Its progress messages from now on.
     pub(crate) updates: broadcast::Receiver<Arc<str>>,
 }
 
@@ -126,6 +130,7 @@ impl RunRegistry {
         let run = Arc::new(TrackedRun::new(stop));
         let started_run = StartedRun::subscribe(Arc::clone(&run));
         tokio::spawn(self.clone().execute(prompt, Arc::clone(&run), slot));
+        // A run without a name is not kept: no client could ask for it.
         run.wait_for_name().await.map_err(not_started_error)?;
         let mut runs = self.lock_runs();
         runs.push(run);

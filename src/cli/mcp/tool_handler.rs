@@ -207,10 +207,12 @@ async fn wait_for_result(
         });
     let mut ticks = interval(PROGRESS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick comes at once.
     ticks.tick().await;
     let mut tick_count = 0_u32;
     loop {
         tokio::select! {
+            // What a server reported is sent before the result.
             biased;
             Some(step) = steps.recv() => if let Some(report) = &mut report {
                 report.send_step(step, context).await;

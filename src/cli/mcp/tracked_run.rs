@@ -46,17 +46,20 @@ pub(crate) struct TrackedRun {
     start_token: CancellationToken,
     /// Cancelled when the run has ended.
     end_token: CancellationToken,
+    /// Stops the run.
     stop: ShutdownSignal,
 }
 
 #[derive(Debug, Default)]
 struct TrackedRunState {
+    /// The name of the directory of its logs, once it has one.
     name: Option<String>,
     redactor: Redactor,
     phase: TrackedRunPhase,
     result_builder: ResultBuilder,
     /// The answers of the last attempt, in the order in which they came.
     answers: Vec<(AnswerLabel, Arc<str>)>,
+    /// The result, once the run has ended.
     result: Option<RunResult>,
 }
 
@@ -133,7 +136,7 @@ impl TrackedRun {
     }
 
     /// Waits until the run has its records, or has ended without them. Returns its name, or why it
-    /// has none.
+    /// has none, if an error says so.
     pub(crate) async fn wait_for_name(&self) -> std::result::Result<String, Option<ErrorReport>> {
         tokio::select! {
             () = self.start_token.cancelled() => {}
@@ -170,7 +173,7 @@ impl TrackedRun {
         format!("{} for {seconds} s", self.lock().phase.name())
     }
 
-    /// Returns the status of the run, and its result if it has ended.
+    /// Returns how far the run is and what it cost so far, and its result if it has ended.
     pub(crate) fn status(&self) -> Value {
         let state = self.lock();
         let result = self.partial_result(&state);
@@ -237,6 +240,7 @@ impl TrackedRun {
     fn partial_result(&self, state: &TrackedRunState) -> RunResult {
         let current_result = || {
             state.result_builder.clone().build(&ProcessEnd {
+                // Shown only after the end, with the status of then.
                 status: ExitStatus::Failure,
                 error: None,
                 warnings: &[],
@@ -309,7 +313,7 @@ fn ended_fields(result: &RunResult) -> Value {
     })
 }
 
-/// Describes `event` for a client that is waiting.
+/// Describes `event` for a client that is waiting; `None` if it is not worth a message.
 fn describe_event(event: &Event) -> Option<String> {
     let sentence = match event {
         Event::Run(event) => describe_run_event(event),
