@@ -33,7 +33,7 @@ const STOPPED_POLLS: u32 = 2;
 
 /// How a live view ended.
 enum LiveViewEnd {
-    /// The user closed it, every cell has a result, or nothing works on the batch.
+    /// The user or a signal closed it, every cell has a result, or nothing works on the batch.
     Over(ExitStatus),
     /// The rest is shown as lines.
     Lines,
