@@ -213,6 +213,7 @@ pub(crate) async fn execute_and_show(
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
     }
+    // Only now, so that an output that failed does not cost the answer file.
     observer_result?;
     prune_after_run(&store, &retention, output);
     Ok(RunOutcome {
@@ -343,6 +344,7 @@ pub(crate) fn user_interaction(
              deliver is applied",
         );
     }
+    // MCP clients cannot answer the reviewer, so a delivery that it is asked about is not applied.
     let has_reviewer = is_on_mcp || (may_ask && !arguments.delivery.yes);
     Ok(UserInteraction {
         approval_channel,

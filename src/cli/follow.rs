@@ -17,7 +17,7 @@ use crate::text::escape_line;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::sleep_until_due;
 
-/// Questions of a run to the user at the terminal.
+/// Questions of a run to the user, whether at the terminal or on the page that shows the run.
 #[derive(Debug)]
 pub(crate) struct TerminalQuestions {
     /// The channel on which they arrive.
