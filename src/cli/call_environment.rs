@@ -1,5 +1,6 @@
-//! The execution environment of single calls (`massgen tool`): how their commands are isolated, and
-//! the directories that exist for the duration of the call.
+//! The execution environment of what runs outside of a run, such as `massgen tool` and the
+//! installation of packages: how its commands are isolated, and the directories that exist for its
+//! duration.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ use crate::world::store::sandboxes::SandboxDirs;
 
 /// Parent of the directories that exist for the duration of a call, unless `TMPDIR` is set.
 const DEFAULT_TEMPORARY_DIRECTORY: &str = "/tmp";
-/// Name of the caller if none is given.
+/// Name of the caller of a call in a container or a pod, which is no agent.
 const DEFAULT_CALLER: &str = "tool";
 
 /// Isolation of a call's commands that the user chose.
@@ -80,15 +81,17 @@ impl CommandIsolation<'_> {
     }
 }
 
-/// The execution environment of one call. Its directories are removed on drop.
+/// The execution environment of one call; its directories are removed on drop.
 #[derive(Debug)]
 pub(crate) struct CallEnvironment {
+    /// What runs the commands.
     pub(crate) commands: ExecEnvironment,
+    /// Kept for as long as commands may run in them.
     _directories: SandboxDirs,
 }
 
 impl CallEnvironment {
-    /// Opens an environment with the default command settings, for an agent with these grants.
+    /// Opens an environment with the default command settings, for a caller with these grants.
     pub(crate) fn open(
         host: &Host,
         isolation: CommandIsolation<'_>,
@@ -201,8 +204,8 @@ pub(crate) struct CallerAccess<'a> {
     pub(crate) workspace: &'a AbsPath,
 }
 
-/// Builds a container of `image` for a caller with `access`. The next container with the same
-/// `state` removes what an interrupted one left.
+/// Builds a container of `image` for a caller with `access`. `state` is the directory by which
+/// massgen knows its containers: the next one with the same removes what an interrupted one left.
 pub(crate) fn build_call_container(
     image: &str,
     access: CallerAccess<'_>,
