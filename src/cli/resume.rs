@@ -210,6 +210,7 @@ pub(crate) fn build_resumed_request(
     } = team;
     let redactor = Redactor::new(secret_values(&config, &host));
     require_same_team(&config, &manifest, &redactor)?;
+    // The run of a version that had no such limit continues without it.
     if !has_answer_lead(&manifest.team) {
         config.orchestrator.answer_lead_max = None;
     }
