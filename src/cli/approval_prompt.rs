@@ -14,11 +14,11 @@ use crate::world::approval::ApprovalRequest;
 const EFFECT_CHARS_MAX: usize = 2000;
 /// Maximum number of effects that are shown of a call.
 const EFFECTS_SHOWN_MAX: usize = 20;
-/// Maximum number of lines that are shown of one string argument, and maximum line length in
-/// characters.
+/// Maximum number of lines that are shown of one string argument.
 const TEXT_LINES_MAX: usize = 40;
+/// Maximum length of such a line, in characters.
 const LINE_CHARS_MAX: usize = 300;
-/// Maximum number of edits and of other arguments that are shown.
+/// Maximum number of arguments that are shown, and of edits in one of them.
 const VALUES_SHOWN_MAX: usize = 20;
 /// Maximum length of an argument that is not a string, in characters.
 const VALUE_CHARS_MAX: usize = 500;
