@@ -1,4 +1,5 @@
-//! Implements `massgen diff`.
+//! Implements `massgen diff`: shows what a run or a pipeline delivered or would deliver, or the files
+//! of an answer.
 
 use crate::cli::args::DiffArguments;
 use crate::cli::command_line::usage_error;
@@ -91,6 +92,7 @@ fn show_delivery(
                 differences.filter(|difference| is_selected_difference(difference, &paths));
             return print_differences(host, arguments, selected_differences, output);
         }
+        // `AppliedDelivery::open` has taken the delivery, although nothing of it is applied.
         delivery = OpenDelivery::open(deliveries, name)?;
     }
     show_plan(

@@ -1,5 +1,6 @@
 //! Interactive review of a delivery on a terminal: lists what would change, and lets the user apply
-//! all of it, nothing, or choose file by file and hunk by hunk, as `git add -p` does.
+//! all of it, nothing, or choose file by file and hunk by hunk, as `git add -p` does. Also reads
+//! the lines that the user types for other questions, and asks what to do after a failed check.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference}
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
-/// Interval at which a question checks whether the user wants to stop.
+/// Interval at which a question checks whether the user wants to stop or it is withdrawn.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of files that the summary lists.
 const FILES_LISTED_MAX: usize = 100;
@@ -168,6 +169,7 @@ pub(super) fn ask_what_to_apply(
     loop {
         output.ask(question);
         let Some(line) = next_line() else {
+            // The next output begins on a line of its own.
             output.note("");
             return None;
         };
