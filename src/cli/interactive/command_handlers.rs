@@ -1,5 +1,5 @@
-//! Handlers of the session's commands. What they print comes from the session itself, or from the
-//! code of the corresponding subcommand.
+//! Handlers of the session's commands, and the greeting. What they print comes from the session
+//! itself, or from the code of the corresponding subcommand.
 
 use crate::cli::args::{ApplyArguments, DiffArguments, SessionsCommand, UndoArguments};
 use crate::cli::command_line::usage_error;

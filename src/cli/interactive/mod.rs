@@ -47,8 +47,8 @@ const TYPED_AHEAD_BYTES_MAX: usize = 128 * 1024;
 /// Terminals that can only print one line after another.
 const SIMPLE_TERMINALS: [&str; 3] = ["dumb", "cons25", "emacs"];
 
-/// Returns whether the command line asks for an interactive session: there is no task, the streams
-/// are a terminal, and no flag applies only to a single run.
+/// Returns whether the command line asks for an interactive session: there is no task, standard
+/// input and output are a terminal, and no flag applies only to a single run.
 pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
     let is_terminal = host.stdin == StreamTarget::Terminal && host.stdout == StreamTarget::Terminal;
     let is_single = arguments.automation
@@ -155,7 +155,7 @@ enum LoopControl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UserInput {
     Text(TypedLine),
-    /// The user leaves.
+    /// The user ends the session.
     Leave,
     /// massgen was asked to end, or the terminal has ended.
     End,
@@ -183,9 +183,11 @@ impl InteractiveSession {
                 UserInput::Leave => return Ok(ExitStatus::Success),
                 UserInput::End => return Ok(ExitStatus::Interrupted),
             };
+            // It may have been pasted, so its mentions are confirmed like those of pasted text.
             if !typed_ahead.is_empty() {
                 line.pasted_texts.push(typed_ahead);
             }
+            // A `\` at the end of a line only kept Enter from sending it.
             let text = line.text.replace("\\\n", "\n");
             let control = match parse_input(&text) {
                 Ok(InteractiveInput::Empty) => LoopControl::Continue,

@@ -37,7 +37,7 @@ pub(crate) struct SessionState {
     pub(crate) host: Host,
     arguments: RunArguments,
     telemetry: Option<TelemetrySettings>,
-    /// The known models, as they were read last.
+    /// The known models with their prices; the list is read again before each turn.
     models: ModelList,
     /// The approvals that the user gave.
     approvals: SessionApprovals,
@@ -47,6 +47,7 @@ pub(crate) struct SessionState {
     opened_paths: Vec<OpenedPath>,
     /// Paths added by the user that the records of a session cannot hold.
     added_paths: Vec<ContextPath>,
+    /// The session, once a turn was saved in it.
     session: Option<SessionDir>,
     /// Keeps the session from being removed between two turns.
     session_lock: Option<OpenSession>,
@@ -433,14 +434,15 @@ impl SessionState {
         Ok(self.team.insert(team).clone())
     }
 
-    /// Records the outcome of a turn. A session in which nothing was saved has been removed.
+    /// Records the outcome of a turn. A session in which nothing was saved has been removed, so it
+    /// is not found then, and the next turn begins another.
     pub(crate) fn record_outcome(&mut self, outcome: &RunOutcome) {
         self.last_run = Some(outcome.log_dir.name_lossy());
         if self.session.is_none() {
             self.set_session(find(&outcome.session, &self.sessions()).ok());
         }
         if let Some(session) = self.session.as_ref().filter(|_| self.is_directory_declined) {
-            // Without it, the question is asked again.
+            // If that fails, it is tried again after the next turn.
             self.is_directory_declined = session.decline_directory(&self.host.cwd).is_err();
         }
     }
@@ -451,6 +453,7 @@ impl SessionState {
         outcome: &RunOutcome,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
+        // So that the session of the resumed turn becomes the current one.
         self.session = None;
         self.record_outcome(outcome);
         match self.session.clone() {
