@@ -1,5 +1,5 @@
-//! Runs a pipeline from the command line: starts a prepared one or resumes an interrupted one, and
-//! shows events as they happen.
+//! Runs a pipeline for the command line or the page: starts a prepared one or resumes an
+//! interrupted one, and shows events as they happen.
 
 use tokio::sync::mpsc;
 
@@ -169,6 +169,7 @@ pub(crate) async fn resume(
     let record = &repository.record;
     let arguments = merge_arguments(typed_arguments, &record.arguments);
     let (file, name) = match (&typed_arguments.config, &record.config_path) {
+        // A built-in config has no path: the recorded flags name it.
         (Some(_), _) | (None, None) => {
             let name = arguments.config.clone().unwrap_or_default();
             (TeamFile::find(&name, &host)?, name)
@@ -247,6 +248,7 @@ fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> RunArgum
         ..
     }) = CliArguments::try_parse_from(words)
     else {
+        // Flags that this version does not know: only the typed ones hold.
         return typed_arguments.clone();
     };
     let mut arguments = typed_arguments.clone();
@@ -301,6 +303,7 @@ fn output_paths(dir: &PipelineDir, inbox: Option<AbsPath>) -> RunOutputPaths {
 
 /// Returns what old runs of the project are removed from.
 fn project_store(config: &Config, host: &Host) -> ProjectStore {
+    // Any name will do: the parent directories do not depend on it.
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     ProjectStore {
         state: layout.state,
