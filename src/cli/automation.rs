@@ -1,7 +1,7 @@
 //! Output for scripts (`--automation`): `KEY: value` lines on standard output, and nothing else
-//! there. The keys are those of the Python MassGen, `ERROR` for a run that did not succeed, and
+//! there. Besides the keys of the Python MassGen, there are `ERROR` for a run that did not succeed,
 //! `TOKENS` with `COST` in US dollars, or with `COST_AT_LEAST` if the cost of some request is
-//! unknown.
+//! unknown, and keys for the sandbox, checks, restarts, the inbox and the stages of a pipeline.
 
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ pub(crate) struct AutomationOutput<'o, 'w> {
     output_paths: RunOutputPaths,
     agent_count: usize,
     usage: UsageTotals,
+    /// The preview of the final answer.
     answer: Option<String>,
 }
 
@@ -77,6 +78,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
 
     fn on_delivery_event(&mut self, event: &DeliveryEvent) -> Result<()> {
         if let DeliveryEvent::FinalAnswer { content, .. } = event {
+            // Only the preview is printed; it follows when the run has ended.
             self.answer = Some(content.chars().take(PREVIEW_CHARS_MAX).collect());
             Ok(())
         } else if let DeliveryEvent::Checked { agent, finding, .. } = event {

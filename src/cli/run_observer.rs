@@ -1,4 +1,5 @@
-//! The event sinks of the command line, which depend on the output mode.
+//! What observes a run: the event sinks, which depend on the output mode, and the terminal or the
+//! page on which a person can be asked.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::orchestrator::review::UserQuestion;
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
-/// All sinks of a run on the command line.
+/// All sinks of a run, and where its questions are asked.
 #[derive(Debug)]
 pub(crate) struct RunObserver<'o, 'w> {
     /// The terminal of a person who can be asked.
@@ -160,8 +161,8 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         self.page
     }
 
-    /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first
-    /// error.
+    /// Passes an event that happened `elapsed` after the start to all sinks, even if one of them
+    /// fails. Returns the first error.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         self.for_each(|sink| sink.on_event(event, elapsed))
     }

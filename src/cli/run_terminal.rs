@@ -132,6 +132,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         let lines = &mut self.lines;
         let omitted_count = dashboard.for_each_event(|event, elapsed| {
             let result = lines.on_event(event, elapsed);
+            // The first error counts.
             if outcome.is_ok() {
                 outcome = result;
             }
@@ -143,7 +144,8 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         outcome
     }
 
-    /// Restores the terminal without any lines.
+    /// Restores the terminal without any lines, when the user closes a record or after a panic. What
+    /// the dashboard leaves to others is dropped.
     pub(crate) fn close_dashboard(&mut self) {
         if let Some(mut dashboard) = self.dashboard.take() {
             dashboard.close(self.lines.output());

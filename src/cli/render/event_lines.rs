@@ -1,4 +1,5 @@
-//! The words and styles in which lines tell what agents did and what became of delivered files.
+//! The words and styles in which lines tell what agents did and what became of delivered files, and
+//! how durations and usage are written.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
 use crate::text::{join_with_commas, single_line};
 
-/// Maximum length of a tool's arguments or result, in characters.
+/// Maximum length of a tool call, its result, a subagent's task or a plan in a line, in characters.
 const SUMMARY_CHARS_MAX: usize = 160;
 
 /// What an agent did, as a sentence whose subject is the agent.

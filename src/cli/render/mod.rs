@@ -1,7 +1,7 @@
 //! Shows a run to a person: every event as plain lines on standard error, each with the name of its
 //! agent, and the final answer alone on standard output. If both are the same terminal, the final
-//! answer is shown once, as it is streamed. It decides nothing and keeps only the state that it
-//! needs to print complete lines.
+//! answer is shown once, as it is streamed. It decides nothing; besides the view of the run, it
+//! keeps only what it needs to print complete lines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
