@@ -62,6 +62,7 @@ pub(super) async fn start(
     let is_dry_run = request.dry_run;
     let (prepared, flags) = {
         let server = server.clone();
+        // The inner result has the errors that are replies already, which `run_blocking` has not.
         run_blocking(move || Ok(prepare(&server, &request))).await??
     };
     if is_dry_run {
