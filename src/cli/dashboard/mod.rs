@@ -58,8 +58,9 @@ const SIZE_UNKNOWN: TerminalSize = TerminalSize {
 };
 /// Maximum length of the text that is kept of what was typed ahead, in bytes.
 const TYPED_BYTES_MAX: usize = 64 * 1024;
-/// Titles of the window with and without a question.
+/// Title of the window while a question waits.
 const TITLE_QUESTION: &str = "(1) massgen";
+/// Title of the window otherwise.
 const TITLE: &str = "massgen";
 
 /// What the dashboard shows.
@@ -117,8 +118,9 @@ pub(crate) struct Dashboard {
     questions: Vec<QuestionPanel>,
     screen: TerminalScreen,
     input: DashboardInputs,
-    /// The time of the run at the last event or tick, and the time since then.
+    /// The time of the run at the last event or tick.
     elapsed: Duration,
+    /// The time since then.
     since_elapsed: Stopwatch,
     /// The time since the last frame; `None` before the first.
     since_frame: Option<Stopwatch>,

@@ -1,5 +1,5 @@
 //! State of the line editor that key handlers change and drawing reads: the choices, the selected
-//! one, whether they were closed, and whether the next Ctrl-C leaves.
+//! one, whether they were closed, whether the next Ctrl-C leaves, and what was pasted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -132,6 +132,7 @@ impl EditorState {
             .open_choices
             .take_if(|_| self.generation == generation)?;
         let Some(choices) = choices else {
+            // The line has to be drawn again, without choices.
             return Some(0);
         };
         open_choices.choices = choices.clone();
