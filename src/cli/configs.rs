@@ -1,4 +1,5 @@
-//! The `massgen config` commands: checks config files, and lists and shows the built-in examples.
+//! The `massgen config` commands: checks config files, lists and shows the built-in examples, and
+//! prints the schema of configs.
 
 use serde_json::{Value, json};
 

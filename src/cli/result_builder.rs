@@ -1,4 +1,4 @@
-//! Builds the result of a process from its events.
+//! Builds the result of a process from its events and from how it ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,18 +50,21 @@ pub(crate) struct ResultBuilder {
     answer: Option<Arc<str>>,
     delivery_rows: Vec<DeliveryRow>,
     denials: Vec<DeniedCall>,
+    /// The number of denials that are not listed.
     more_denials: u64,
     /// The arguments of calls that are in progress, by agent and id.
     open_call_arguments: BTreeMap<(AgentId, String), String>,
     usage: UsageTotals,
+    /// How the run ended, in one sentence.
     summary: String,
 }
 
-/// State of the last attempt.
+/// The answers, the votes and the winner of the last attempt.
 #[derive(Clone, Debug, Default)]
 struct CoordinationSummary {
     attempt: u32,
     answers: Vec<GivenAnswer>,
+    /// The votes that count, by voter.
     votes: BTreeMap<AgentId, CastVote>,
     winner: Option<WinningAnswer>,
     tally: Vec<VoteCount>,
@@ -138,6 +141,7 @@ impl ResultBuilder {
                     rule: rule.clone(),
                     reason: reason.clone(),
                 }),
+                // The end of the call reports it.
                 (Some(_), None) => {}
             }
         } else if let ToolEvent::ToolFinished {
