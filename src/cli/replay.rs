@@ -199,6 +199,7 @@ fn describe_outcome(event: &Event) -> String {
     } else if let Event::Run(RunEvent::AttemptRestarted { reason, .. }) = event {
         format!("all agents start again: {reason}")
     } else {
+        // Of the events that are compared, only this one is left.
         "coordination stops early".to_owned()
     }
 }

@@ -1,4 +1,5 @@
-//! The message that the user types while a run works: edits the line, and finds its recipient.
+//! The message that the user types while a run works: edits the line, finds its recipient, and says
+//! which lines are probably no message.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,13 @@ use crate::text::escape_name;
 
 /// Maximum length of the shown end of the line, in characters: with its label it must not wrap.
 const SHOWN_CHARS_MAX: usize = 70;
-/// Keys of a terminal that does not edit the line itself.
+/// What Backspace sends in a terminal that does not edit the line itself.
 const BACKSPACE: [char; 2] = ['\u{7f}', '\u{8}'];
+/// Key that deletes the line.
 const CTRL_U: char = '\u{15}';
+/// Key that deletes the last word.
 const CTRL_W: char = '\u{17}';
+/// Beginning of what a special key, such as an arrow, sends.
 const ESCAPE: char = '\u{1b}';
 
 /// The line that is being typed.
