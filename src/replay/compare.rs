@@ -151,8 +151,8 @@ fn normalize_run_event(event: &mut RunEvent, aliases: &PathAliases) -> bool {
     true
 }
 
-/// Does the same as [`normalize_run_event`]. That answers were shown counts only with the next event
-/// of the agent, as [`ComparedEvent::shown`].
+/// Does the same as [`normalize_run_event`]. That answers were shown counts only with the next
+/// event of the agent, as [`ComparedEvent::shown`].
 fn normalize_coordination_event(event: &mut CoordinationEvent, aliases: &PathAliases) -> bool {
     match event {
         CoordinationEvent::Answered {

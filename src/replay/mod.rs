@@ -107,8 +107,8 @@ pub async fn play(
     })
 }
 
-/// Returns the paths of the replay. All that it writes to is inside `scratch`; `state` is the user's
-/// own state directory.
+/// Returns the paths of the replay. All that it writes to is inside `scratch`; `state` is the
+/// user's own state directory.
 fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     let agents_with_workspace = config.agents.iter().filter(|agent| agent.cwd.is_some());
     let workspaces = agents_with_workspace.map(|agent| {
@@ -131,8 +131,8 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     }
 }
 
-/// Returns each path of the workspaces and of the temporary workspaces of the recorded run, which its
-/// replies name, with the path in the replay.
+/// Returns each path of the workspaces and of the temporary workspaces of the recorded run, which
+/// its replies name, with the path in the replay.
 fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)> {
     let workspaces = record.workspaces.iter().filter_map(|(agent, old)| {
         let new = &layout.workspaces.get(agent)?.path;
