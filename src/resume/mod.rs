@@ -1,6 +1,6 @@
 //! Reads an interrupted run, so that it can be resumed from its last recorded event: finds the run,
-//! decodes its log, and cuts off what cannot be resumed. A run that the user stopped is resumed from
-//! the event before that. Nothing here sends a request to a model.
+//! decodes its log, and cuts off what cannot be resumed. A run that the user stopped is resumed
+//! from the event before that. Nothing here sends a request to a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -72,8 +72,8 @@ pub fn find_interrupted(
     Ok(None)
 }
 
-/// Returns the last run in `logs` of each of these sessions, if it was interrupted or stopped by the
-/// user, by session. The records of a run are read once.
+/// Returns the last run in `logs` of each of these sessions, if it was interrupted or stopped by
+/// the user, by session. The records of a run are read once.
 pub fn find_interrupted_of(
     logs: &AbsPath,
     mut sessions: BTreeSet<String>,
