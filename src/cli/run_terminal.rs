@@ -144,8 +144,8 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         outcome
     }
 
-    /// Restores the terminal without any lines, when the user closes a record or after a panic. What
-    /// the dashboard leaves to others is dropped.
+    /// Restores the terminal without any lines, when the user closes a record or after a panic.
+    /// What the dashboard leaves to others is dropped.
     pub(crate) fn close_dashboard(&mut self) {
         if let Some(mut dashboard) = self.dashboard.take() {
             dashboard.close(self.lines.output());

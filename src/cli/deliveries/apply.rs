@@ -189,8 +189,8 @@ fn reapplied_files(
     (!files.is_empty()).then_some(ReappliedSelection::Files(files))
 }
 
-/// Returns the delivery source with the files of the last answer of `agent`, an id or a name such as
-/// `agent2`, instead of the offered ones.
+/// Returns the delivery source with the files of the last answer of `agent`, an id or a name such
+/// as `agent2`, instead of the offered ones.
 pub(super) fn agent_source(
     name: &str,
     agent: &str,

@@ -1,5 +1,5 @@
-//! Implements `massgen diff`: shows what a run or a pipeline delivered or would deliver, or the files
-//! of an answer.
+//! Implements `massgen diff`: shows what a run or a pipeline delivered or would deliver, or the
+//! files of an answer.
 
 use crate::cli::args::DiffArguments;
 use crate::cli::command_line::usage_error;
