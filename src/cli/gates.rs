@@ -1,6 +1,6 @@
-//! Opens the gates that `massgen explain`, `massgen tool`, `massgen sandbox` and `massgen mcp
-//! serve` use: those of a grants file, or those that the agents of a team would have in a run. It
-//! decides nothing; the gates do.
+//! Opens the gates that `massgen explain`, `massgen tool`, `massgen sandbox`, `massgen mcp serve`
+//! and the hooks of other programs use: those of a grants file, or those that the agents of a team
+//! would have in a run. It decides nothing; the gates do.
 
 use std::io;
 
@@ -132,6 +132,7 @@ impl<'a> GateUse<'a> {
             }
             GateUse::Commands(_) | GateUse::Session(..) => team.environment_specs(),
         };
+        // Calls are part of no run, which alone has checks and subagents.
         specs.checks.clear();
         specs.subagent_programs.clear();
         match self {
@@ -146,6 +147,7 @@ impl<'a> GateUse<'a> {
     }
 
     /// Returns `Off` for a single call: it has no history that could show what has been read.
+    /// `None` stands for the setting of the config.
     fn read_before_delete(self) -> Option<ReadBeforeDelete> {
         match self {
             GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => {
