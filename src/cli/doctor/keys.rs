@@ -1,5 +1,5 @@
-//! Doctor checks of keys: which are set and where they come from. No part of a key must ever be
-//! printed.
+//! Doctor checks of keys: which are set, where they come from, and with which the models and
+//! programs of a team work. No part of a key must ever be printed.
 
 use std::collections::BTreeMap;
 
