@@ -55,7 +55,8 @@ pub(super) fn follow(log: &RecordedLog, host: &Host) -> Result<()> {
 
 async fn follow_lines(tail: LogTail, log: &RecordedLog, host: &Host) -> Result<()> {
     let (sender, mut lines) = mpsc::channel(BATCHES_WAITING_MAX);
-    // The task ends with the process at the latest: it may wait for a line that never comes.
+    // Nothing waits for the task, which ends with the process at the latest: the line that it waits
+    // for may never come.
     tokio::task::spawn_blocking(move || send_lines(tail, &sender));
     let stop = listen(host.hangup)?;
     let mut output = CliOutput::for_run_log(host);
@@ -75,6 +76,7 @@ async fn follow_lines(tail: LogTail, log: &RecordedLog, host: &Host) -> Result<(
                         terminal.show_warning(note);
                     }
                 } else {
+                    // The log has ended without the end of its run: its process is gone.
                     is_over = true;
                     terminal.show_warning(INTERRUPTED_MESSAGE);
                 }

@@ -14,7 +14,7 @@ use crate::world::store::runs::RunDir;
 pub(crate) struct RecordedRunSummary {
     /// When it started, in ISO 8601.
     pub(crate) start_time: Option<String>,
-    /// The task.
+    /// The task, as the agents read it.
     pub(crate) task: String,
     /// The agents.
     pub(crate) agents: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct RecordedRunSummary {
     file_count: usize,
     /// The paths of the files that the review left out of it.
     declined_paths: Vec<String>,
-    /// The answer that won.
+    /// Which agent won, as `status.json` names it.
     pub(crate) winner: Option<String>,
     /// The tokens of all requests.
     pub(crate) input_tokens: u64,
@@ -41,7 +41,7 @@ impl RecordedRunSummary {
     pub(crate) fn read(run: &RunDir, status: Option<&Value>) -> Self {
         match status {
             Some(status) => Self::from_status(status),
-            None => Self::from_first_events(run),
+            None => Self::from_first_event(run),
         }
     }
 
@@ -91,7 +91,7 @@ impl RecordedRunSummary {
     }
 
     /// Reads the summary of a run without `status.json` from the first event of its log.
-    fn from_first_events(run: &RunDir) -> Self {
+    fn from_first_event(run: &RunDir) -> Self {
         match run.first_event() {
             Some(Event::Run(RunEvent::RunStarted {
                 question, agents, ..
