@@ -1,5 +1,5 @@
 //! Implements `massgen pipeline roles`: prints what each role of a pipeline may do, where it
-//! writes, and which agents play it.
+//! writes, and which agents play it. `--dry-run` prints that too, with the order of the stages.
 
 use serde_json::json;
 
