@@ -1,4 +1,5 @@
-//! What the page shows first: the server with its teams, and the runs of its directory.
+//! What the page shows first: the server with its teams, and the runs of its directory. Other
+//! requests that read files use `run_blocking` too.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -117,7 +118,8 @@ fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
     Ok(json!({"runs": rows, "has_more": has_more}))
 }
 
-/// Returns the digits of the date and time in the name of a run or pipeline.
+/// Returns the digits of the date and time in the name of a run or pipeline, by which both are
+/// sorted: their names begin differently.
 fn time_digits(row: &Value) -> String {
     let name = row.get("id").and_then(Value::as_str).unwrap_or_default();
     let digits = name.chars().filter(char::is_ascii_digit);
