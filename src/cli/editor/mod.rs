@@ -197,6 +197,7 @@ fn run(
             Err(ReadlineError::Interrupted) if style != EditorStyle::Full => {
                 LineOutcome::Interrupted
             }
+            // In the full style, the keys have let a first Ctrl-C only warn.
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => LineOutcome::Quit,
             Err(error) => return Err(error),
         };
