@@ -57,6 +57,7 @@ impl From<bool> for ReportFormat {
     }
 }
 
+/// Ends all styles.
 const RESET: &str = "\u{1b}[0m";
 /// Cyan, magenta, blue, yellow, green and their bright variants: none is the red of errors.
 const AGENT_COLOURS: &[&str] = &[
