@@ -23,7 +23,8 @@ use crate::tools::workflow::{NEW_ANSWER, VOTE};
 pub const CALLS_MAX: usize = 12;
 /// Maximum length of the arguments or the result of a tool call, in characters.
 const CALL_CHARS_MAX: usize = 240;
-/// Length to which the end of a reply is cut, in bytes.
+/// Length to which the end of a reply is cut, in bytes: less than the maximum, so that it is not cut
+/// again for each piece.
 const REPLY_TAIL_BYTES_KEPT: usize = 8 * 1024;
 /// Length at which the end of a reply is cut, in bytes.
 const REPLY_TAIL_BYTES_MAX: usize = 16 * 1024;
@@ -166,7 +167,7 @@ pub struct ReplyTail {
     pub kind: Option<&'static str>,
     /// The length of everything that was streamed since the start of the run, in bytes.
     pub length: u64,
-    /// The end of the reply.
+    /// The end of the current text or reasoning.
     pub text: String,
 }
 
