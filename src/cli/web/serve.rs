@@ -127,9 +127,11 @@ async fn serve(
     loop {
         tokio::select! {
             () = service.as_mut() => break,
+            // Only the first link is opened in a browser; the user opens this one.
             Some(()) = link_requests.recv() => drop(print_link(&server, &start, output)?),
         }
     }
+    // Runs that are stopping keep their results, unless the user stops them immediately.
     tokio::select! {
         () = server.runs().end() => {}
         () = stop.immediate.cancelled() => {}
