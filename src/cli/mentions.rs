@@ -1,4 +1,5 @@
-//! Implements `massgen explain prompt`, and the warnings about the mentions of a prompt.
+//! Finds the mentions of a prompt, warns about those that name or open nothing, and implements
+//! `massgen explain prompt`.
 
 use std::fmt::Write as _;
 

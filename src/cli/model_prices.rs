@@ -1,5 +1,6 @@
-//! Loads model prices: massgen's table and the user's own file. A file in the project must never be
-//! read unless the user names it, because prices decide when a run has to stop.
+//! Loads model prices, massgen's table and the user's own file, and checks that the limits on money
+//! can be enforced with them. A file in the project must never be read unless the user names it,
+//! because prices decide when a run has to stop.
 
 use std::collections::BTreeSet;
 
@@ -125,7 +126,7 @@ fn warn_of_project_file(host: &Host, users_file: Option<&AbsPath>, output: &mut 
     }
 }
 
-/// Replaces the limits of the config by those of the command line.
+/// Replaces the limits of the config by those that the command line gives; the others stay.
 pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
     let limits = &mut config.limits;
     limits.cost = arguments.cost.or(limits.cost);

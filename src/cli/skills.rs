@@ -1,5 +1,5 @@
-//! The `massgen skills` commands: list and show the skills that agents would be offered. They read
-//! `SKILL.md` files and start no program.
+//! The `massgen skills` commands: list and show the skills that agents would be offered, which
+//! `massgen config check` lists too. They read `SKILL.md` files and start no program.
 
 use serde_json::{Value, json};
 
