@@ -23,8 +23,7 @@ use crate::tools::workflow::{NEW_ANSWER, VOTE};
 pub const CALLS_MAX: usize = 12;
 /// Maximum length of the arguments or the result of a tool call, in characters.
 const CALL_CHARS_MAX: usize = 240;
-/// Length to which the end of a reply is cut, in bytes: less than the maximum, so that it is not cut
-/// again for each piece.
+/// Length to which the end of a reply is cut, in bytes: small enough that few pieces cut it.
 const REPLY_TAIL_BYTES_KEPT: usize = 8 * 1024;
 /// Length at which the end of a reply is cut, in bytes.
 const REPLY_TAIL_BYTES_MAX: usize = 16 * 1024;
