@@ -1,5 +1,5 @@
 //! The table of parameters that only some vendors' APIs have. A parameter that is not in it is sent
-//! to every API.
+//! to every API. Also the vendors' tools that need a request of their own.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::tools::vendor_tool::VendorTool;
 /// The APIs, as far as they differ in their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelApi {
-    /// Chat Completions of any server.
+    /// Chat Completions of any server but `OpenRouter`'s.
     Chat,
     /// Chat Completions of `OpenRouter`, which has all common parameters and more.
     OpenRouter,
@@ -28,7 +28,7 @@ pub enum ModelApi {
 /// Keys that the same APIs support.
 #[derive(Debug)]
 pub struct ApiParameters {
-    /// The keys.
+    /// Their names in a backend.
     pub keys: &'static [&'static str],
     /// The APIs that support them.
     pub apis: &'static [ModelApi],
@@ -167,7 +167,7 @@ const fn row(
 pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
     if let VendorConnection::ExternalAgent(protocol) = vendor.connection {
         let has_effect = match key {
-            // These programs search by themselves.
+            // It asks for what these programs do anyway: they search by themselves.
             "enable_web_search" => vendor.name != ACP,
             // https://developers.openai.com/codex/config-reference
             "reasoning" | "reasoning_effort" => protocol != AgentProtocolKind::Acp,
@@ -179,14 +179,15 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
     let row = rows.find(|row| row.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;
     if separate_tool(key, vendor, model).is_some() {
+        // The request of the tool gets it.
         return None;
     }
     if !row.apis.contains(&api) {
         return Some(row.consequence);
     }
-    let is_early =
+    let is_early_gemini =
         api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;
-    (is_early && key.starts_with("enable_")).then_some(
+    (is_early_gemini && key.starts_with("enable_")).then_some(
         "models before Gemini 3 support either Google's tools or massgen's, and get massgen's",
     )
 }
@@ -245,7 +246,7 @@ pub fn without_separate_tools(config: &BackendConfig) -> BackendConfig {
 }
 
 impl ModelApi {
-    /// Returns the API of a vendor; a scripted backend has none.
+    /// Returns the API of a vendor; one that is not connected to over HTTP has none.
     pub fn from_vendor(vendor: &Vendor) -> Option<Self> {
         match vendor.connection {
             VendorConnection::Http(WireFormat::ChatCompletions) if vendor.name == "openrouter" => {
@@ -261,7 +262,7 @@ impl ModelApi {
         }
     }
 
-    /// Returns the API's name in the reference.
+    /// Returns how the reference names the backend types with this API.
     pub fn describe(self) -> &'static str {
         match self {
             ModelApi::Chat => "other types",

@@ -24,7 +24,7 @@ const KEY_HOSTS: &[(&str, &str)] = &[
 pub struct NetworkTool {
     /// The file below `massgen/tool`, without its extension.
     module: &'static str,
-    /// The functions.
+    /// The names of the functions.
     functions: &'static [&'static str],
     /// What they connect to.
     reach: NetworkReach,
@@ -109,8 +109,8 @@ impl NetworkTool {
         }
     }
 
-    /// Returns whether a path or module name of a config means its file, or the directory that
-    /// contains it.
+    /// Returns whether a path or module name of a config means its file, or the directory below
+    /// `massgen/tool` that contains it. The `_` at its beginning may be missing.
     fn is_at(&self, config_path: &str) -> bool {
         let module = match config_path.strip_suffix(".py") {
             Some(file) => file.trim_start_matches("./").to_owned(),

@@ -1,6 +1,7 @@
 //! Writes a team as a config for replaying its run: scripted agents with the same rules, paths and
 //! tools. Instructions to models are left out, because recorded models do not read them. The config
-//! must never contain an API key.
+//! must never contain an API key. Configs of earlier versions are completed with the rules that
+//! applied then.
 
 use serde_json::{Map, Value, json};
 
@@ -45,6 +46,7 @@ pub fn recorded_config(config: &Config) -> Value {
         &orchestrator::SKIP_COORDINATION_ROUNDS,
         json!(orchestrator.coordination == CoordinationMode::Skip),
     );
+    // By default they are read.
     add(&orchestrator::PROJECT_INSTRUCTIONS, json!(false));
     add(
         &orchestrator::COORDINATION,
@@ -77,8 +79,9 @@ pub fn with_earlier_rules(team: &Value) -> Value {
     team
 }
 
-/// Returns how many answers an agent may be ahead of the others, and the other rules of answers and
-/// votes that differ from the defaults. Records of earlier versions lack them.
+/// Returns the first entries of the section `orchestrator`: how many answers an agent may be ahead
+/// of the others, and the other rules of answers and votes that differ from the defaults. Records
+/// of earlier versions lack them.
 fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     let mut rules = Map::new();
     let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));
@@ -134,8 +137,9 @@ fn coordination_section(orchestrator: &OrchestratorConfig) -> Value {
         );
     }
     if let Some(checklist) = &orchestrator.checklist {
-        let criteria = 1..=checklist.criteria.len();
-        let criteria: Vec<String> = criteria
+        // Their texts are instructions, but their number has to fit the recorded scores.
+        let numbers = 1..=checklist.criteria.len();
+        let criteria: Vec<String> = numbers
             .map(|number| format!("criterion {number}"))
             .collect();
         add(coordination::CHECKLIST_CRITERIA.name(), json!(criteria));
@@ -237,6 +241,7 @@ fn context_path_entries(paths: &[ContextPath]) -> Value {
             context_paths::PROTECTED_PATHS.name(): to_strings(&context.protected),
             context_paths::HIDDEN_PATHS.name(): to_strings(&context.hidden),
             context_paths::UNPROTECTED.name(): context.unprotected,
+            // The run was allowed to open it.
             context_paths::ALLOW_BROAD.name(): true,
         })
     };

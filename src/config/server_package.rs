@@ -1,5 +1,5 @@
-//! The package that the command of a server would download. `npx`, `bunx`, `uvx`, `uv tool run` and
-//! `pipx run` name it, and a program in it.
+//! The packages that the command of a server would download. `npx`, `bunx`, `uvx`, `uv tool run`
+//! and `pipx run` name them, and a program in one of them.
 
 use std::fmt;
 
@@ -10,6 +10,8 @@ const IGNORED_FLAGS: &[&str] = &["-y", "--yes", "-q", "--quiet", "--bun"];
 /// The file name endings of local packages of each registry.
 const NPM_FILE_ENDINGS: &[&str] = &[".tgz", ".tar.gz"];
 const PYTHON_FILE_ENDINGS: &[&str] = &[".whl"];
+/// The characters that end the name of a Python package: a version or extras follow.
+const PYTHON_NAME_ENDS: &[char] = &['@', '=', '[', '~', '<', '>', '!'];
 /// The longest package, as the command gives it, in bytes.
 const PACKAGE_BYTES_MAX: usize = 300;
 
@@ -82,8 +84,9 @@ impl ServerPackage {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let registry = self.registry;
         let is_end = move |index: usize, c: char| match registry {
+            // At the beginning, `@` belongs to the scope.
             PackageRegistry::Npm => index > 0 && c == '@',
-            PackageRegistry::Python => "@=[~<>!".contains(c),
+            PackageRegistry::Python => PYTHON_NAME_ENDS.contains(&c),
         };
         self.packages.iter().map(move |package| {
             let mut letters = package.char_indices();
@@ -94,6 +97,8 @@ impl ServerPackage {
         })
     }
 
+    /// Returns whether massgen can install it: each package is a name in the registry or a local
+    /// file, and the program is a plain name.
     fn is_installable(&self) -> bool {
         let file_endings = match self.registry {
             PackageRegistry::Npm => NPM_FILE_ENDINGS,
@@ -134,11 +139,11 @@ fn npm_package(words: &[&str]) -> Option<ServerPackage> {
 fn python_package(words: &[&str], flag: &str) -> Option<ServerPackage> {
     let parsed = PackageArguments::parse(words, &[flag], &["--with"])?;
     let (command, arguments) = parsed.command.split_first()?;
-    let is_end = |c: char| "@=[~<>!".contains(c);
-    let program = command.split(is_end).next().unwrap_or(command);
+    let program = command.split(PYTHON_NAME_ENDS).next().unwrap_or(command);
     let main_package = match parsed.packages.as_slice() {
         [] => (*command).to_owned(),
         [package] => package.clone(),
+        // Only one package can have the program.
         _ => return None,
     };
     let packages = std::iter::once(main_package).chain(parsed.extra_packages);
@@ -160,7 +165,7 @@ struct PackageArguments<'a> {
 
 impl<'a> PackageArguments<'a> {
     /// Parses arguments with these flags for packages and for extra packages; `None` if there is
-    /// any other flag.
+    /// any other flag, or one without its value.
     fn parse(
         words: &'a [&'a str],
         package_flags: &[&str],

@@ -21,7 +21,7 @@ pub struct YamlReadError {
     span: Option<Span>,
 }
 
-/// Reads a value within the limits for files that no project brings along.
+/// Reads a value within the limits for files that massgen wrote or that a user names.
 ///
 /// # Errors
 /// The text is not YAML, exceeds [`YamlLimits::RECORD`], or does not fit the type.
@@ -81,6 +81,7 @@ impl<'de> Deserializer<'de> for YamlNodeDeserializer<'_> {
             YamlValue::Scalar(scalar) => match scalar.literal {
                 YamlLiteral::Flag(flag) => visitor.visit_bool(flag),
                 YamlLiteral::Integer(integer) => visitor.visit_i64(integer),
+                // A number here may still be an integer that is too large for `i64`.
                 YamlLiteral::Number(number) => match scalar.text.parse() {
                     Ok(integer) => visitor.visit_u64(integer),
                     Err(_) => visitor.visit_f64(number),

@@ -97,9 +97,9 @@ pub struct YamlScalar {
 pub enum YamlLiteral {
     /// `true` or `false`.
     Flag(bool),
-    /// An integer.
+    /// An integer in the range of `i64`.
     Integer(i64),
-    /// A finite number that is not an integer, or too large to be exact.
+    /// Any other number: with a fraction or an exponent, or an integer that is too large.
     Number(f64),
     /// Text, quoted or not.
     Text,
@@ -121,8 +121,8 @@ impl YamlScalar {
         Self { text, literal }
     }
 
-    /// Returns the boolean, where one is expected: YAML 1.1 has `yes`, `no`, `on` and `off` as
-    /// well.
+    /// Returns the boolean, where one is expected. There, capital letters and quotes do not matter,
+    /// and `yes`, `no`, `on` and `off` are booleans, as in YAML 1.1.
     pub fn as_flag(&self) -> Option<bool> {
         match (self.literal, self.text.to_ascii_lowercase().as_str()) {
             (YamlLiteral::Flag(flag), _) => Some(flag),
@@ -282,7 +282,7 @@ fn is_second_document(cause: &serde_yaml::Error) -> bool {
     )
 }
 
-/// Returns the error beneath the parser's notes on aliases and snippets.
+/// Returns the error without the parser's notes on aliases and without snippets.
 fn root_cause(error: &serde_yaml::Error) -> &serde_yaml::Error {
     if let serde_yaml::Error::AliasError { error, .. } = error {
         root_cause(error.without_snippet())
@@ -330,6 +330,7 @@ impl<'de> Visitor<'de> for RawYamlVisitor {
     }
 
     fn visit_u64<E>(self, integer: u64) -> Result<RawYaml, E> {
+        // By way of its digits, because Rust has no `f64::from(u64)`.
         let number = || {
             integer
                 .to_string()
@@ -365,10 +366,14 @@ impl<'de> Visitor<'de> for RawYamlVisitor {
 }
 
 fn build_node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
-    let span = span_of(raw.defined);
+    // For an alias, the text is where the value is defined.
+    let definition_span = span_of(raw.defined);
     let scalar = |literal| {
         YamlValue::Scalar(YamlScalar {
-            text: text.get(span.clone()).unwrap_or_default().to_owned(),
+            text: text
+                .get(definition_span.clone())
+                .unwrap_or_default()
+                .to_owned(),
             literal,
         })
     };

@@ -321,6 +321,7 @@ impl ConfigChecker<'_> {
 
     /// Resolves a file name; a relative one is resolved against the config's directory.
     pub(super) fn config_relative_path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
+        // Also of a relative name, so that an invalid one gets its error.
         let path = self.path(text)?;
         let is_relative = !text.value.starts_with(['/', '~']);
         let config_dir = self.origin.directory.as_ref().filter(|_| is_relative);

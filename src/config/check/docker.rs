@@ -170,6 +170,7 @@ impl ConfigChecker<'_> {
                     let message = format!("{} has no path in the container", quote(&entry.key));
                     self.refuse_mount(text.path, text.span, &message);
                 }
+                // The invalid path already has its error.
                 _ => {}
             }
         }

@@ -1,4 +1,5 @@
-//! Checks the section `orchestrator`, which has the rules of coordination, and the timeouts.
+//! Checks the sections `orchestrator`, which has the rules of coordination, `memory` and
+//! `timeout_settings`.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
@@ -91,6 +92,7 @@ impl ConfigChecker<'_> {
                 .as_ref()
                 .and_then(|view| count(view, &coordination::MAX_ORCHESTRATION_RESTARTS))
                 .unwrap_or(default.max_orchestration_restarts),
+            // The section `memory` has it: see `add_memory`.
             compaction_threshold: None,
             debug_final_answer: view
                 .text(&orchestrator::DEBUG_FINAL_ANSWER)
@@ -244,6 +246,7 @@ fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
     match view.flag(&orchestrator::FAIRNESS_ENABLED) {
         Some(false) => None,
         Some(true) | None => count(view, &orchestrator::FAIRNESS_LEAD_CAP_ANSWERS)
+            // With 0, no agent could answer first.
             .map(|lead_max| lead_max.max(1))
             .or(default),
     }
