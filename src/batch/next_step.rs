@@ -1,5 +1,6 @@
 //! What follows from the end of an attempt at a cell: a result, another attempt, or the end of the
-//! whole batch. And how long a batch pauses after its endpoints failed.
+//! whole batch. Also what a cell waits for after a job, and how long a batch pauses after its
+//! endpoints failed.
 
 use serde::{Deserialize, Serialize};
 
@@ -71,10 +72,10 @@ pub struct CellRunEnd {
     pub error_origin: AttemptErrorOrigin,
 }
 
-/// The attempts at a cell before this one that gave no result.
+/// How often the earlier attempts at a cell ended in the ways that limit repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptCounts {
-    /// Faults of nodes.
+    /// Faults of nodes, including lost processes.
     pub node_faults: u32,
     /// Crashes of massgen.
     pub bugs: u32,
@@ -107,8 +108,9 @@ pub enum CellNextStep {
 }
 
 /// Decides what follows from the end of an attempt, by its exit status, which is the code of an
-/// [`ExitStatus`](crate::error::ExitStatus). `earlier` are the attempts before it; faults of nodes
-/// lead to at most `retries` repetitions.
+/// [`ExitStatus`](crate::error::ExitStatus): 0 for success, 1 for a failure, 2 for a wrong config, 3
+/// for a fault of the environment, 70 for a bug, 75 if it was parked, 130 if it was interrupted.
+/// `earlier` are the attempts before it; faults of nodes lead to at most `retries` repetitions.
 pub fn next_step(end: CellRunEnd, earlier: AttemptCounts, retries: u32) -> CellNextStep {
     let outcome_of_failed_run = if end.has_answer {
         CellOutcome::Partial

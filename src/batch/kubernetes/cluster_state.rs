@@ -117,7 +117,7 @@ struct ListedBatchJob {
     name: String,
     /// Whether it has ended or is being deleted, so that it creates no further pods.
     is_over: bool,
-    /// Whether it creates new pods for those that fail.
+    /// Whether it creates new pods for those that fail: no longer after one has succeeded.
     replaces_failed_pods: bool,
     parallelism: usize,
 }
@@ -236,7 +236,8 @@ fn listed_pod(metadata: ObjectMetadata, item: &Value) -> Result<ListedPod, Strin
 }
 
 /// Returns why Kubernetes creates no pods for a Job, from the output of
-/// `kubectl get events -o json`.
+/// `kubectl get events -o json`: the last such event counts. `None` also for other output, because
+/// this only explains a wait.
 pub fn creation_fault(text: &str) -> Option<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]

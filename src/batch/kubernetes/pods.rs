@@ -166,6 +166,7 @@ impl PodObject {
         let status = &self.status;
         let mut containers = status.container_statuses.iter();
         let termination = containers.find_map(|container| container.state.terminated.as_ref());
+        // The cluster ended it, for example because its node is out of memory.
         if !status.reason.is_empty() {
             let message = cluster_message(&status.message);
             let reason = escape_line(&status.reason);
@@ -200,7 +201,7 @@ impl PodObject {
     }
 }
 
-/// Returns a message of the cluster as it is shown.
+/// Returns a message of the cluster as it is shown: in one line, truncated and escaped.
 pub(super) fn cluster_message(message: &str) -> String {
     escape_line(&single_line(message, MESSAGE_CHARS_MAX))
 }
