@@ -1,6 +1,6 @@
 //! The journal of a pipeline: the commit messages on its shared branch, from which its progress is
 //! read. The last paragraph of each message consists of massgen's trailers; the text before it is a
-//! role's and has no effect on progress.
+//! role's: its feedback, in which no trailer counts.
 
 use crate::roles::RoleName;
 use crate::roles::progress::CompletedStage;
@@ -194,8 +194,8 @@ impl<'a> TrailerLines<'a> {
 }
 
 /// Returns the completed stages, according to the entries of the shared branch from its start.
-/// `roles` are the roles of the stages, in order; a stage is complete when its last copy is merged,
-/// and its newest merge gives the number of copies.
+/// `roles` are the roles of the stages, in order. Copies are merged in the order of their numbers, so
+/// a stage is complete with the merge of its last copy.
 pub fn completed_stages<'a>(
     roles: &[RoleName],
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
@@ -255,8 +255,9 @@ fn effective_merges<'a>(
             }
             JournalEntry::PipelineStart
             | JournalEntry::IterationStart { .. }
-            | JournalEntry::IterationEnd { .. }
-            | JournalEntry::Revert { .. } => {}
+            | JournalEntry::IterationEnd { .. } => {}
+            // The tree changes, but the stage is not repeated.
+            JournalEntry::Revert { .. } => {}
         }
     }
     merges

@@ -87,6 +87,7 @@ pub fn next_stage_where(
     matches: impl Fn(usize, &PipelineStage) -> bool,
 ) -> Option<(u32, usize)> {
     let deciding_stage = deciding_stage(pipeline);
+    // An iteration ends with the deciding stage: later stages never work.
     let stage_count =
         deciding_stage.map_or(pipeline.stages.len(), |number| number.saturating_add(1));
     let find_from = |start: usize| {
@@ -139,6 +140,7 @@ fn is_stuck(completed: &[CompletedStage]) -> bool {
         .iter()
         .rev()
         .filter(|completed| completed.stage == last_stage.stage);
+    // The last end is alike itself, and is counted too.
     iteration_ends.take_while(ends_alike).count() > ITERATIONS_WITHOUT_PROGRESS_MAX
 }
 
