@@ -117,7 +117,7 @@ fn has_extension(name: &str) -> bool {
 
 /// Returns the ways to parse `after`, the text after an `@`, shortest name first; none if no name
 /// follows.
-pub(crate) fn candidates(after: &str) -> Vec<MentionCandidate<'_>> {
+pub(crate) fn mention_candidates(after: &str) -> Vec<MentionCandidate<'_>> {
     let mut candidates = match after.strip_prefix('"') {
         Some(quoted) => quoted_name(quoted).into_iter().collect(),
         None => bare_names(after),
@@ -164,6 +164,7 @@ fn bare_name_ends(after: &str) -> Vec<usize> {
         if may_end_name(previous_character, c) {
             ends.push(at);
         }
+        // A name that would end before its first character is none.
         if previous_character.is_none() && !ends.is_empty() || ends.len() == ENDS_MAX {
             return ends;
         }

@@ -1,13 +1,14 @@
 //! Parses the mentions in a prompt: finds each `@path` and `@path:w` that a user wrote, what they
 //! ask for, and the prompt with the paths filled in. A mention counts only in text that the user
 //! typed, never in piped or pasted text, a file, a tool's output or a model's words. Nothing is
-//! opened: a mention is a request that becomes a grant elsewhere.
+//! opened: a mention is a request that becomes a grant elsewhere. What was found also has a JSON
+//! form, for other programs.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::mentions::mention_candidate::{MentionCandidate, PrecedingText, candidates};
+use crate::mentions::mention_candidate::{MentionCandidate, PrecedingText, mention_candidates};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 
@@ -290,12 +291,13 @@ impl<'a> MentionParser<'a> {
         self.lookups_left = self.lookups_left.checked_sub(1)?;
         let mut candidates = match preceding_text {
             PrecedingText::Slash => return None,
-            PrecedingText::Word | PrecedingText::Gap => candidates(after),
+            PrecedingText::Word | PrecedingText::Gap => mention_candidates(after),
         };
         if preceding_text == PrecedingText::Word {
             candidates.retain(MentionCandidate::is_path_after_word);
         }
         let mut shortest = None;
+        // The longest name that exists is used, and the shortest one is left if none exists.
         for candidate in candidates.iter().rev() {
             let mention = self.look_up(candidate);
             if matches!(
