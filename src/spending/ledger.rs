@@ -29,7 +29,9 @@ pub struct BudgetLedger {
 #[derive(Clone, Debug, Default)]
 struct TrackedLimits {
     limits: BudgetLimits,
+    /// The first limit that refused a request.
     request_limit: Option<ReachedLimit>,
+    /// The limit on tool calls, if it refused one.
     tool_call_limit: Option<ReachedLimit>,
 }
 
@@ -95,6 +97,7 @@ impl BudgetLedger {
 
     /// Checks whether `agent` may send a further request to its model.
     pub fn check_request(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
+        // Without tool calls left the run ends; an agent without them may still answer and vote.
         if let Some(limit) = self.run.tool_call_limit {
             return Err(refusal(None, limit, RefusalNovelty::Repeated));
         }

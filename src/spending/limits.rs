@@ -1,4 +1,5 @@
-//! Limits on what a run or an agent may use, and the messages when one is reached.
+//! Limits on what a run or an agent may use, how they are divided among several runs, and the
+//! messages when one is reached.
 
 use std::fmt;
 
