@@ -1,5 +1,5 @@
-//! The JSON form of an event: one object whose `type` is the name of the event. It does not contain
-//! the group; a reader looks for the group that has an event of that name.
+//! The JSON form of an event, and its schema: one object whose `type` is the name of the event. It
+//! does not contain the group; a reader looks for the group that has an event of that name.
 
 use std::borrow::Cow;
 
@@ -63,7 +63,7 @@ struct EventName<'n> {
     name: Cow<'n, str>,
 }
 
-/// A group of events.
+/// A group of events: a variant of [`Event`].
 #[derive(Clone, Copy, Debug)]
 enum EventGroup {
     Run,
@@ -148,7 +148,7 @@ impl Event {
     }
 }
 
-/// The fields of an event, its name first.
+/// The fields of an event, its name first again: the groups read it to choose their variant.
 struct FieldsWithName<'n, A> {
     name: &'n str,
     next_part: NamePart,
@@ -202,6 +202,7 @@ impl JsonSchema for Event {
             DeliveryEvent::json_schema(generator),
             NamedPipelineEvent::<PipelineEvent>::json_schema(generator),
         ];
+        // One flat list of all events: a reader of the JSON form does not know the groups.
         let event_schemas: Vec<Value> = groups
             .into_iter()
             .filter_map(|mut group| group.remove("oneOf"))
