@@ -105,7 +105,8 @@ pub fn resolve_choices(
             needed_directories.extend(ancestors(entry));
         }
     }
-    // Nothing is created in a directory that is not created itself.
+    // Nothing is created in a directory that is not created itself. The entries of a plan have the
+    // order of their paths, so a directory comes before its content.
     let mut missing_directories: BTreeSet<RootedPath> = BTreeSet::new();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         let path = rooted_path(entry);

@@ -79,6 +79,7 @@ pub fn hunks(diff: &LineDiff<'_>) -> Vec<DiffHunk> {
 
 /// Returns the hunks of `diff` with up to `context_lines` equal lines around each difference.
 pub fn hunks_in_context(diff: &LineDiff<'_>, context_lines: usize) -> Vec<DiffHunk> {
+    // Differences whose context would touch are one hunk.
     let gap_max = context_lines.saturating_mul(2);
     let groups = diff
         .replacements()
@@ -131,7 +132,7 @@ pub struct HunkChoice {
 
 impl HunkChoice {
     /// Returns the choices about `hunks`, all hunks of a diff; `are_applied` says for each of them
-    /// whether it is applied.
+    /// whether it is applied; those that it does not reach are not.
     pub fn list(hunks: &[DiffHunk], are_applied: &[bool]) -> Vec<Self> {
         let are_applied = are_applied.iter().copied().chain(std::iter::repeat(false));
         let choices = hunks
@@ -151,6 +152,7 @@ impl HunkChoice {
 pub fn apply_hunks(old: &str, new: &str, choices: &[HunkChoice]) -> Option<String> {
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();
+    // Checks and copies the lines after the last hunk.
     let end_of_texts = HunkChoice {
         old: old.len()..old.len(),
         new: new.len()..new.len(),
