@@ -55,7 +55,7 @@ pub fn parse(
     build_call(tool, &mut arguments)
 }
 
-/// Finds the tool called `name`.
+/// Finds the tool called `name`, also by an earlier name.
 pub(crate) fn find_tool(
     name: &str,
     tables: &[&'static [ToolSpec]],
@@ -185,6 +185,7 @@ fn build_writing_call(
         }),
         "delete_file" => Ok(ToolCall::DeleteFile {
             path: arguments.path("path")?,
+            // Models mean the whole directory.
             recursion: match arguments.flag("recursive")? {
                 Some(false) => DeleteRecursion::EmptyOnly,
                 Some(true) | None => DeleteRecursion::Whole,
