@@ -105,6 +105,7 @@ pub fn parse(text: &str) -> ParsedDotenv {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parsed_file = ParsedDotenv::default();
     let Some(placeholder) = unused_character(text) else {
+        // No settings contain every character of the private use area.
         let kind = DotenvFaultKind::NotAssignment;
         parsed_file.faults.push(DotenvFault { line: 1, kind });
         return parsed_file;
@@ -136,6 +137,7 @@ pub fn parse(text: &str) -> ParsedDotenv {
                     .push(DotenvAssignment { line, name, value });
                 continue;
             }
+            // `dotenvy` reads further lines only while a quote is open.
             Err(dotenvy::Error::LineParse(statement, _)) if statement.trim_end().contains('\n') => {
                 DotenvFaultKind::OpenQuote
             }
@@ -178,7 +180,7 @@ fn has_content(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// Reads a text line by line, and counts the lines that were read.
+/// Reads at most one line at a time, so that `lines_read` shows how far the parser is.
 struct LineReader<'t> {
     rest: &'t [u8],
     lines_read: &'t Cell<usize>,
@@ -235,7 +237,8 @@ impl fmt::Debug for DotenvVariable {
 }
 
 impl DotenvVariables {
-    /// Adds the variables of one file of `author`. Variables of earlier files take precedence.
+    /// Adds the variables of one file of `author`. Variables of earlier files take precedence; in
+    /// one file, the last assignment does.
     pub fn add(
         &mut self,
         file: &AbsPath,
@@ -265,8 +268,8 @@ impl DotenvVariables {
 }
 
 /// The variables that a config and the clients of models can look up by name: those of the process,
-/// and those that `.env` files add. They cannot be listed or converted to an environment, so that
-/// no process is started with them.
+/// and those that `.env` files add. They cannot be listed with their values or converted to an
+/// environment, so that no process is started with them.
 #[derive(Clone, Default)]
 pub struct ConfigVariables(BTreeMap<String, ConfigVariable>);
 
