@@ -92,15 +92,18 @@ pub enum CheckStanding {
     /// It passed all required checks, or there are none.
     #[default]
     Holds,
-    /// It failed a required check.
+    /// It did not pass a required check.
     Fails,
 }
 
 impl CheckResults {
-    /// Returns which required checks failed, as the beginning of a sentence; `None` if all passed.
+    /// Returns which required checks did not pass, as the beginning of a sentence; `None` if all
+    /// passed.
     pub fn failed_requirements(&self) -> Option<String> {
-        let failed_checks = self.failed_checks();
-        let names: Vec<&str> = failed_checks.map(|result| result.check.as_str()).collect();
+        let unmet_requirements = self.unmet_requirements();
+        let names: Vec<&str> = unmet_requirements
+            .map(|result| result.check.as_str())
+            .collect();
         let (noun, verb) = match names.len() {
             0 => return None,
             1 => ("check", "does"),
@@ -114,7 +117,7 @@ impl CheckResults {
 
     /// Returns what follows from the checks. A required check that could not run counts as failed.
     pub fn standing(&self) -> CheckStanding {
-        match self.failed_checks().next() {
+        match self.unmet_requirements().next() {
             Some(_) => CheckStanding::Fails,
             None => CheckStanding::Holds,
         }
@@ -122,11 +125,12 @@ impl CheckResults {
 
     /// Returns whether a required check ran to its end and failed.
     pub fn has_failed(&self) -> bool {
-        let mut failed_checks = self.failed_checks();
-        failed_checks.any(|finding| matches!(finding.verdict, CheckVerdict::Failed { .. }))
+        let mut unmet_requirements = self.unmet_requirements();
+        unmet_requirements.any(|result| matches!(result.verdict, CheckVerdict::Failed { .. }))
     }
 
-    fn failed_checks(&self) -> impl Iterator<Item = &CheckResult> {
+    /// Returns the required checks that did not pass: they failed, or could not run.
+    fn unmet_requirements(&self) -> impl Iterator<Item = &CheckResult> {
         let required_checks = self
             .checks
             .iter()
