@@ -1,5 +1,5 @@
-//! Generates `docs/config.md`, the reference of all keys, from the table of keys, so that it always
-//! matches the checks.
+//! Generates `docs/config.md`, the reference of all keys, from the tables of keys, parameters and
+//! backend types, so that it always matches the checks.
 
 use std::fmt::Write;
 

@@ -1,5 +1,6 @@
 //! Checks the keys about the user's own tools. Each program is a server of its agent, and Python
-//! functions with the same rights share one.
+//! functions with the same rights share one. So do the tools that are discovered in MassGen's own
+//! package.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -200,6 +201,7 @@ impl ConfigChecker<'_> {
         let presets = self.preset_arguments(view, count);
         let path = view.text(&custom_tools::PATH);
         let file = path.as_ref().and_then(|text| {
+            // Only for its errors: the name may mean a file next to the config.
             self.path(text)?;
             self.named_file(text)
         });
@@ -349,6 +351,7 @@ impl ConfigChecker<'_> {
         let command = self.tool_command(view)?;
         let mut files = Vec::new();
         for (index, word) in command.iter().enumerate() {
+            // Without a slash, it is an argument or a program that is found by its name.
             if word.value.contains('/') {
                 files.extend(self.named_file(word).map(|file| (index, file)));
             }
@@ -362,6 +365,7 @@ impl ConfigChecker<'_> {
                 name,
                 program: command.first().map_or("", |word| word.value).to_owned(),
                 description: description.value.to_owned(),
+                // Not earlier, so that a wrong command is reported as well.
                 schema: schema?,
                 files,
             }));
@@ -509,7 +513,7 @@ fn with_python(mut server: ServerConfig, python: PythonFunctions) -> ServerConfi
     server
 }
 
-/// The user's Python.
+/// The command of the host of Python functions: the user's Python.
 const PYTHON: &str = "python3";
 
 /// Returns what is wrong with the properties of a schema.

@@ -1,5 +1,5 @@
-//! The table of backend types: the wire format, endpoint and key variables of each. It must never
-//! hold a key or ask for one.
+//! The table of backend types: the wire format, endpoint and key variables of each, and what their
+//! models need. Also the hosts to which keys may be sent. It must never hold a key or ask for one.
 
 use url::{Host, Url};
 
@@ -116,7 +116,7 @@ pub struct Vendor {
     pub base_url_variable: Option<&'static str>,
     /// Whether its models accept images, unless a config says otherwise.
     pub image_input: ImageInput,
-    /// Whether the user starts it on their own machine or network.
+    /// Whether it runs on the user's own machine or network, as a server, a program or a script.
     pub is_local_server: bool,
     /// The command that starts it, as it is named in hints.
     pub start_command: Option<&'static str>,
@@ -140,19 +140,20 @@ const CHAT: Vendor = Vendor {
     alternative: None,
 };
 
-/// A type that needs no key.
+/// The type that needs no key.
 const KEYLESS: Vendor = Vendor {
     key_requirement: KeyRequirement::Optional,
     ..CHAT
 };
 
-/// A server on the user's own machine or network.
+/// A server on the user's own machine or network: a server, a program or
+/// a script.
 const LOCAL: Vendor = Vendor {
     is_local_server: true,
     ..KEYLESS
 };
 
-/// A type that this version does not support.
+/// The common properties of types that this version does not support.
 const UNSUPPORTED: Vendor = Vendor {
     connection: VendorConnection::Unsupported,
     ..CHAT
