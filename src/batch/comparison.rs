@@ -188,7 +188,8 @@ fn paired_share_difference(
     }
 }
 
-/// Returns the mean of `values` with the normal interval.
+/// Returns the mean of `values` with the normal interval, which has no width for fewer than two
+/// values.
 fn mean(values: &[f64]) -> ConfidenceInterval {
     let n = as_f64(values.len()).max(1.0);
     let estimate = values.iter().sum::<f64>() / n;

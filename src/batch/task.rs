@@ -216,6 +216,7 @@ impl BatchTask {
 fn describe_json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let (line, column) = (error.line(), error.column());
+    // The text is a single line, so its number says nothing.
     let location = format!(" at line {line} column {column}");
     let description = text.strip_suffix(&location).unwrap_or(&text);
     match error.classify() {
