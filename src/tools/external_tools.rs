@@ -27,8 +27,8 @@ pub enum ExternalToolAction {
     Nothing,
 }
 
-/// Tools that manage lists or plans, or refer to something that was started earlier. The calls of a
-/// subagent are checked when it makes them.
+/// Tools that manage lists or plans, ask the user, find other tools, or refer to something that was
+/// started earlier. The calls of a subagent are checked when it makes them.
 const HARMLESS: &[&str] = &[
     "TodoWrite",
     "TodoRead",
@@ -184,6 +184,7 @@ impl ExternalToolCall<'_> {
                 let multi_edit: MultiEditInput = self.parse_input()?;
                 self.edit_call(&multi_edit.file_path, multi_edit.edits)
             }
+            // Only the path matters for the decision.
             "NotebookEdit" => self.edit_call(
                 &self.parse_input::<NotebookInput>()?.notebook_path,
                 Vec::new(),

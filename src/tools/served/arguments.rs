@@ -98,6 +98,7 @@ impl ServedTool {
             return Ok(Map::new());
         }
         let mut value: Value = serde_json::from_str(text).map_err(CallParseError::Malformed)?;
+        // Some models encode the object twice.
         if let Value::String(json_text) = &value {
             value = serde_json::from_str(json_text).map_err(CallParseError::Malformed)?;
         }
@@ -150,6 +151,7 @@ impl<'a> PathSearch<'a> {
     ) -> Result<(), ArgumentProblem> {
         let schema = self.resolve_reference(schema);
         let property_schema = schema.get("properties").and_then(|all| all.get(name));
+        // The schema does not declare the name, so it may be a path itself.
         if property_schema.is_none() {
             self.text(name)?;
         }

@@ -59,7 +59,7 @@ pub fn is_served_name(name: &str) -> bool {
     name.starts_with(SERVED_PREFIX) || name.starts_with(CUSTOM_PREFIX)
 }
 
-/// How the tools of a server are called.
+/// How the tools of a server are named for models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolNaming {
     /// `mcp__SERVER__TOOL`.
@@ -72,9 +72,9 @@ pub enum ToolNaming {
 /// The user's rules for the tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRules {
-    /// How its tools are called.
+    /// How its tools are named for models.
     pub naming: ToolNaming,
-    /// The server.
+    /// The name of the server.
     pub server: ServerName,
     /// If set, only these tools.
     pub allowed: Option<Vec<String>>,
@@ -196,6 +196,7 @@ impl ServerCall {
             .map(|touched| RequestedAccess {
                 path: &touched.path,
                 permission: touched.permission,
+                // The server would open what a symlink leads to.
                 link: FinalSymlink::Followed,
             })
             .collect()
