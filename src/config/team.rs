@@ -127,6 +127,7 @@ fn backend_from_options(
     let family = model.and_then(find_family);
     let vendor = match (options.backend, options.base_url, family) {
         (Some(name), _, _) => supported_vendor(name)?,
+        // Most servers speak Chat Completions, whatever models they have.
         (None, Some(_), _) => supported_vendor("chatcompletion")?,
         (None, None, Some(family)) => supported_vendor(family.backend_type(env))?,
         (None, None, None) => return Err(unknown_model_error(model, known_models)),
@@ -273,6 +274,7 @@ fn program_hint(vendor: &Vendor) -> Option<String> {
 
 /// Returns what to do without a model: set one of the keys that suffice for a team.
 pub fn key_hint() -> String {
+    // The hint does not depend on what is set: it names a key of every vendor.
     let backends = backends_with_keys(&ConfigVariables::default(), |vendor| {
         vendor.key_variables.first().copied()
     });

@@ -1,5 +1,6 @@
 //! Refuses directories of a config that overlap and must not: otherwise an agent could write to
-//! another's directory, or massgen could delete the user's files.
+//! another's directory, or massgen could delete the user's files. Overlapping storage below the
+//! state directory is moved instead.
 
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};

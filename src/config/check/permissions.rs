@@ -1,4 +1,5 @@
-//! Checks `permissions`: parses every rule, and compares every example with the rules.
+//! Checks `permissions`: parses every rule, adds those of a role and of MassGen's settings about
+//! risk, and compares every example with all of them.
 
 use crate::call_rules::rule_syntax::parse_rule;
 use crate::call_rules::{CallRule, CallRules};
@@ -188,6 +189,7 @@ impl ConfigChecker<'_> {
         } else {
             &[]
         };
+        // These patterns are massgen's own: all of them are valid.
         let rules = patterns.iter();
         rules
             .filter_map(|pattern| parse_rule(RuleAction::Deny, pattern, self.context.home).ok())
@@ -210,6 +212,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::warning(text.path, message).with_span(text.span));
         }
+        // These patterns are massgen's own: all of them are valid.
         let rules = patterns.iter();
         rules
             .filter_map(|pattern| parse_rule(RuleAction::Ask, pattern, self.context.home).ok())

@@ -1,5 +1,5 @@
 //! Checks `workflow` and `roles`, the keys about pipelines: every role is known, has an agent and
-//! occurs in one stage only.
+//! occurs in one stage only, and no key of an agent contradicts its role.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -105,13 +105,13 @@ impl ConfigChecker<'_> {
         let stages = &workflow.pipeline.stages;
         for agent in &config.agents {
             let takes_part = stages.iter().any(|stage| stage.agents.contains(&agent.id));
-            let fault = match (&agent.folder_guard, &agent.cwd) {
+            let set_key = match (&agent.folder_guard, &agent.cwd) {
                 (FolderGuard::On { .. }, _) => folder_guard::KEY.name(),
                 (_, Some(StoragePath::Absolute(_))) => backend::CWD.name(),
                 _ => continue,
             };
             if takes_part {
-                let message = format!("`{fault}` of `{}` is set by its role", agent.id);
+                let message = format!("`{set_key}` of `{}` is set by its role", agent.id);
                 let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
                     .with_span(root.key_span(&root::WORKFLOW));
                 self.findings
