@@ -147,6 +147,7 @@ pub struct VoteTally {
     pub votes: Vec<(AgentNumber, u32)>,
 }
 
+/// What an agent does in the ballot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VoterState {
     /// It is working, on an answer or on a judgement.
@@ -159,6 +160,7 @@ enum VoterState {
     DroppedOut,
 }
 
+/// An agent in the ballot, with its latest answer.
 #[derive(Clone, Debug)]
 struct BallotVoter {
     agent: AgentNumber,
@@ -339,6 +341,7 @@ impl Ballot {
         if let Some(voter) = self.voters.get_mut(index) {
             voter.answer_count = voter.answer_count.saturating_add(1);
             voter.latest_answer = Some(content);
+            // Until the checks on it have ended.
             voter.standing = CheckStanding::Holds;
             voter.state = VoterState::Waiting;
             effects.push(BallotEffect::AcceptAnswer(voter.label()));
