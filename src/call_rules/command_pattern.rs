@@ -90,6 +90,7 @@ impl CommandPattern {
             return;
         };
         let Some(text) = word.known_text() else {
+            // It may turn out to be any number of words.
             if fit == PatternFit::Possible {
                 mark(reachable, word_index + 1, pattern_index);
                 mark(reachable, word_index, (pattern_index + 1).min(self.0.len()));

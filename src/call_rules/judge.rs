@@ -1,5 +1,5 @@
-//! Evaluates the rules against a call's tool and command line. The strictest matching rule wins,
-//! for the strictest command of the line.
+//! Evaluates the rules against a call's tool, command line or page. The strictest matching rule
+//! wins, for the strictest command of the line.
 
 use crate::call_rules::command_pattern::PatternFit;
 use crate::call_rules::{CallMatcher, CallRule, CallRules, matches_wildcard};
@@ -42,6 +42,7 @@ impl CallJudgement {
         match (self, other) {
             (denied @ Self::Denied(_), _) | (_, denied @ Self::Denied(_)) => denied,
             (asked @ Self::Asked(_), _) | (_, asked @ Self::Asked(_)) => asked,
+            // To allow a call, a rule about its tool or one about its command is enough.
             (Self::Allowed, _) | (_, Self::Allowed) => Self::Allowed,
             (Self::Undecided, Self::Undecided) => Self::Undecided,
         }

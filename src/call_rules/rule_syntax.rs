@@ -1,5 +1,5 @@
 //! Parses the forms of rules: `command(…)`, `read_file(…)`, `write_file(…)`, `read_url(…)`,
-//! `mcp(server/tool)` and `tool(…)`.
+//! `mcp(server/tool)` and `tool(…)`. Also finds the names in them that may not exist.
 
 use crate::call_rules::command_pattern::CommandPattern;
 use crate::call_rules::page_pattern::PagePattern;
