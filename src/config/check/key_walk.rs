@@ -1,5 +1,6 @@
 //! Compares the tree with the table of keys and reports unknown keys, unsupported keys, values of a
-//! wrong shape and missing keys. It also expands variables.
+//! wrong shape and missing keys. It also expands variables, and replaces former names and values of
+//! MassGen.
 
 use crate::config::check::commands::is_variable_mapping;
 use crate::config::check::expand::{ExpandedText, expand, is_whole_variable};
@@ -222,6 +223,7 @@ impl ConfigChecker<'_> {
         if entry.value.value == YamlValue::Null || !loses_effect {
             return;
         }
+        // The keys in it say for themselves what is lost.
         if let ValueShape::Mapping(_) = key.shape {
             return self.walk_value(&mut entry.value, &key.shape, path, cwd);
         }
@@ -351,6 +353,7 @@ impl ConfigChecker<'_> {
         }
         let name = path.rsplit('.').next().unwrap_or(path);
         let expansion = self.expand_text(&scalar.text, name, cwd);
+        // A variable that is set counts as unset where its API key could reach a prompt.
         for unset in expansion.unset {
             let (message, hint) = if self.context.env.get(&unset).is_some() {
                 let message = format!("variable `{unset}` contains an API key");
@@ -380,6 +383,7 @@ impl ConfigChecker<'_> {
                 .push(Diagnostic::error(path, message).with_span(span));
             return None;
         }
+        // A variable alone may hold a number or a boolean; with other text around it, it is text.
         Some(if is_whole_variable(&scalar.text) {
             YamlScalar::infer(expansion.text)
         } else {

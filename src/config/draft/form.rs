@@ -220,8 +220,7 @@ impl QuestionGroup {
             .find(|question| question.name() == name)
     }
 
-    /// Returns what the table of keys says about the list, or about the mapping that holds the
-    /// group's values.
+    /// Returns what the table of keys says about the list; `None` for a group without one.
     pub fn doc(&self) -> Option<&'static str> {
         Some(key_row(self.list.as_ref()?.path)?.doc)
     }

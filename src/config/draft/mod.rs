@@ -247,6 +247,7 @@ fn runs_own_commands(agent: &DraftAnswers) -> bool {
 
 /// Returns the mapping or the list at `path`, which is created if it is missing. `indexes` are the
 /// indexes in the lists on the way, in this order; without one for the last list, returns the list.
+/// `None` if the table of keys lacks `path`.
 fn create_node<'d>(
     document: &'d mut DocumentNode,
     path: &'static [&'static str],
@@ -271,7 +272,8 @@ fn create_node<'d>(
     Some(node)
 }
 
-/// Sets the value of the key of `question`.
+/// Sets the value of the key of `question`. `None` if the table of keys lacks it, which no question
+/// of the form can cause.
 fn set_value(
     document: &mut DocumentNode,
     question: &FormQuestion,

@@ -67,7 +67,8 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
     }
 }
 
-/// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
+/// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP, and for one
+/// whose type or address the checks refuse anyway.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
     let own_type = setting.text_in_mapping(&backend::TYPE);
     let enclosing_type = setting.text_in_enclosing(&backend::TYPE);
