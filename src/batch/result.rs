@@ -67,7 +67,8 @@ pub struct CellResult {
 }
 
 impl CellResult {
-    /// Returns whether the cell succeeded: its checks passed, or without checks its task is done.
+    /// Returns whether the cell succeeded: its checks passed and it has a usable result, or without
+    /// checks its task is done.
     pub fn is_success(&self) -> bool {
         match self.checks {
             CellChecks::Passed => self.outcome != CellOutcome::Failed,

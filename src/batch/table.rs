@@ -20,7 +20,7 @@ pub struct TagRow {
     pub tag: String,
     /// Cells with a result.
     pub cells: usize,
-    /// Cells that succeeded: their checks passed, or without checks they completed.
+    /// Cells that succeeded, by [`CellResult::is_success`].
     pub successes: usize,
     /// Cells that completed.
     pub completed: usize,

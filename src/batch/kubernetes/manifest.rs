@@ -125,6 +125,7 @@ fn variables(settings: &KubernetesSettings, script: &WorkerScript) -> Vec<Value>
         field_variable(POD_VARIABLE, "metadata.name"),
         field_variable(NODE_VARIABLE, "spec.nodeName"),
     ];
+    // The settings take precedence over the user's variables, and secrets over both.
     let mut plain_variables: BTreeMap<&String, &String> = script.variables.iter().collect();
     plain_variables.extend(&settings.env);
     for name in settings.secret_variables() {
@@ -205,7 +206,7 @@ fn escape_references(text: &str) -> String {
     text.replace('$', "$$")
 }
 
-/// Removes fields without a value.
+/// Removes fields without a value, and those whose mapping or list is empty.
 fn remove_absent(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
