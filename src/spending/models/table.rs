@@ -12,7 +12,7 @@ const TABLE: &str = include_str!("models.txt");
 const DATE_PREFIX: &str = "# taken: ";
 /// First field of a line with the prices of long requests to the model in the row above it.
 const LONG_REQUEST_MARK: &str = ">";
-/// Placeholder for an unknown number.
+/// Placeholder for an unknown number; for the price of cached tokens, that of other input holds.
 const UNKNOWN: &str = "-";
 
 /// Returns the date of the table's prices, as `2026-01-31`.
