@@ -1,5 +1,5 @@
 //! Checks the keys of an agent about commands: which ones it may run, in what environment, and
-//! their resource limits.
+//! their resource limits. Also those about the programs that it writes.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ const ENV_SYNTAX_HINT: &str = "write `env: [NAME]`, or `env: {NAME: value}`";
 impl ConfigChecker<'_> {
     /// Returns how an agent's commands are run, if it may run any.
     pub(super) fn commands(&mut self, backend: &MappingView<'_>) -> Option<CommandLineConfig> {
+        // First, so that errors in these keys are reported even if the agent runs no commands.
         let config = CommandLineConfig {
             mode: self.execution_mode(backend),
             policy: policy(backend),
@@ -55,6 +56,7 @@ impl ConfigChecker<'_> {
             );
             return None;
         }
+        // Without commands, the keys may still be about programs.
         if backend.flag(&commands::ENABLED) != Some(true) {
             return None;
         }
@@ -340,6 +342,7 @@ impl ConfigChecker<'_> {
         let Some(text) = scalar_text(value, String::new()) else {
             return EnvVariable::Inherited;
         };
+        // A value that the file contains as it is has no expanded variables.
         let source = self.text.get(text.span.clone());
         if source.is_some_and(|source| source.contains(text.value)) {
             EnvVariable::Literal(text.value.to_owned())

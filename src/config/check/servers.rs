@@ -1,5 +1,6 @@
-//! Checks the keys about MCP servers: their names, the programs to start for them and their URLs. A
-//! value with expanded variables is never quoted, because it may be a secret.
+//! Checks the keys about MCP servers: their names and tools, the programs to start for them, and
+//! their URLs and headers. A value with expanded variables is never quoted, because it may be a
+//! secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
