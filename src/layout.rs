@@ -10,9 +10,10 @@ use crate::path::AbsPath;
 /// The directories of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLayout {
-    /// The run.
+    /// The name of the run.
     pub run: RunName,
-    /// The directory of massgen's whole state: `.massgen` in the directory in which it was started.
+    /// The directory of massgen's whole state: `.massgen` in the project, unless the user chose
+    /// another place.
     pub state: AbsPath,
     /// The workspace of each agent that has one.
     pub workspaces: BTreeMap<AgentId, AgentWorkspace>,
@@ -72,7 +73,7 @@ impl std::fmt::Display for RunName {
 }
 
 impl RunLayout {
-    /// Returns the layout of a run of `config`, for a user in the directory `base`.
+    /// Returns the layout of a run of `config`, with massgen's state in `base`.
     pub fn plan(config: &Config, base: &AbsPath, run: RunName) -> Self {
         let name = run.to_string();
         let state = base.join(STATE_DIR);
