@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The kind of an error, from the user's point of view; it determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The command line cannot be parsed.
+    /// The command line, or a file or an id that it names, cannot be used.
     Usage,
     /// The YAML, a grants file or a prompt asks for something impossible.
     Config,
