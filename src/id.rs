@@ -1,4 +1,4 @@
-//! The names of agents and answers, as types that cannot hold an invalid name.
+//! The names of agents, subagents and answers, as types that cannot hold an invalid name.
 
 use std::borrow::Cow;
 use std::fmt;
