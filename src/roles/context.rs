@@ -47,6 +47,7 @@ pub fn select_documents(documents: Vec<StageDocument>, tokens_max: u64) -> Vec<D
                 ..document
             }));
         } else {
+            // No less important document takes its place.
             bytes_left = 0;
             inclusions.push(DocumentInclusion::Omitted(document.path));
         }
