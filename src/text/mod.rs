@@ -1,5 +1,5 @@
 //! Converts values to parts of a sentence: truncated texts, lists and counts. It contains no
-//! sentence itself.
+//! sentence itself. Also escapes the hidden characters of foreign text, and reverses that.
 
 mod hidden;
 pub(crate) mod json_size;
