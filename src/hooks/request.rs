@@ -134,6 +134,7 @@ pub fn build_request(
         "phase": phase,
         "round": round,
     });
+    // Both are objects: their fields become those of one object.
     let objects = [common, subject.fields()].into_iter();
     let fields = objects.filter_map(|value| match value {
         Value::Object(fields) => Some(fields),
