@@ -1,4 +1,4 @@
-//! Where massgen looks for configs and `.env` files, as paths.
+//! Where massgen looks for configs and `.env` files, as paths, and which variables no file sets.
 
 use crate::config::storage_path::STATE_DIR;
 use crate::dotenv::DotenvAuthor;

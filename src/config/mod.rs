@@ -194,6 +194,7 @@ pub fn load_models(
     origin: &ConfigOrigin,
     context: &ConfigContext<'_>,
 ) -> Result<(Vec<KnownModel>, Vec<String>), Box<InvalidConfig>> {
+    // Not redacted: no key of a file of models holds an API key.
     let source = |text: &str| ConfigSource::new(&origin.name, text.to_owned());
     let invalid = |text: &str, diagnostics| {
         let source = source(text);
@@ -320,7 +321,8 @@ impl Config {
         }
     }
 
-    /// Overrides the sandbox level of local commands for all agents and checks.
+    /// Overrides the sandbox level of local commands, programs and external agents for all agents,
+    /// and that of checks.
     pub fn override_sandbox(&mut self, choice: SandboxLevelChoice) {
         for agent in &mut self.agents {
             if let Some(commands) = &mut agent.commands {

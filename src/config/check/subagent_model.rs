@@ -156,7 +156,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the types whose subagents use these models instead of those of their agent; `None` if
-    /// all subagents do.
+    /// all subagents do, as they do by default.
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;
