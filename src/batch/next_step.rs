@@ -108,8 +108,8 @@ pub enum CellNextStep {
 }
 
 /// Decides what follows from the end of an attempt, by its exit status, which is the code of an
-/// [`ExitStatus`](crate::error::ExitStatus): 0 for success, 1 for a failure, 2 for a wrong config, 3
-/// for a fault of the environment, 70 for a bug, 75 if it was parked, 130 if it was interrupted.
+/// [`ExitStatus`](crate::error::ExitStatus): 0 for success, 1 for a failure, 2 for a wrong config,
+/// 3 for a fault of the environment, 70 for a bug, 75 if it was parked, 130 if it was interrupted.
 /// `earlier` are the attempts before it; faults of nodes lead to at most `retries` repetitions.
 pub fn next_step(end: CellRunEnd, earlier: AttemptCounts, retries: u32) -> CellNextStep {
     let outcome_of_failed_run = if end.has_answer {
