@@ -194,8 +194,8 @@ impl<'a> TrailerLines<'a> {
 }
 
 /// Returns the completed stages, according to the entries of the shared branch from its start.
-/// `roles` are the roles of the stages, in order. Copies are merged in the order of their numbers, so
-/// a stage is complete with the merge of its last copy.
+/// `roles` are the roles of the stages, in order. Copies are merged in the order of their numbers,
+/// so a stage is complete with the merge of its last copy.
 pub fn completed_stages<'a>(
     roles: &[RoleName],
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
@@ -253,11 +253,11 @@ fn effective_merges<'a>(
                 let first_index = merges.iter().position(is_newest_work);
                 merges.truncate(first_index.unwrap_or(merges.len()));
             }
+            // A revert changes the tree, but no stage is repeated.
             JournalEntry::PipelineStart
             | JournalEntry::IterationStart { .. }
-            | JournalEntry::IterationEnd { .. } => {}
-            // The tree changes, but the stage is not repeated.
-            JournalEntry::Revert { .. } => {}
+            | JournalEntry::IterationEnd { .. }
+            | JournalEntry::Revert { .. } => {}
         }
     }
     merges
