@@ -4,8 +4,8 @@
 /// length.
 pub(crate) const JSON_VALUES_MAX: usize = 100_000;
 
-/// Counts the values of a text that comes in pieces, including object keys, by the `[`, `{`, `,` and
-/// `:` before them.
+/// Counts the values of a text that comes in pieces, including object keys, by the `[`, `{`, `,`
+/// and `:` before them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JsonValueCounter {
     count: usize,
