@@ -1,6 +1,6 @@
 //! Converts a server's description of its tools to offers to models. All of it is untrusted:
-//! anything too long, too deep or malformed is left out, with a note. Also the tools by which models
-//! use a server's resources and prompts.
+//! anything too long, too deep or malformed is left out, with a note. Also the tools by which
+//! models use a server's resources and prompts.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
