@@ -40,7 +40,7 @@ pub struct OrchestratorConfig {
     pub new_answers_shown_max: Option<usize>,
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
-    /// Whether the first answer wins without a vote.
+    /// Whether agents vote, or the first of them presents at once.
     pub coordination: CoordinationMode,
     /// Whether the winner's answer is the result as it is, if the winner has nowhere to deliver to.
     pub skips_presentation: bool,

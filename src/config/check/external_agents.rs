@@ -178,6 +178,7 @@ impl ConfigChecker<'_> {
         if let Some((name, secret)) = self.account_variable(backend, kind) {
             env.insert(name.to_owned(), EnvVariable::Expanded(secret));
         }
+        // Last, so that what the config sets takes precedence.
         env.extend(self.command_variables(view, &commands::ENV));
         let network = if view.get(&backend::NETWORK).is_some() {
             self.network_of(view, &backend::NETWORK)
