@@ -73,7 +73,7 @@ pub fn personas_request(
     out
 }
 
-/// Parses the personas in a reply.
+/// Parses the personas in a reply. An agent that it leaves out has none.
 ///
 /// # Errors
 /// It holds none; the string says why.

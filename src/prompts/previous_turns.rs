@@ -44,6 +44,7 @@ pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
         let text = [full_turn(turn, chars_max), short_turn(turn)]
             .into_iter()
             .find(|text| text.len() <= bytes_left);
+        // The turns that are described have no gap: older ones are left out too.
         let Some(text) = text else { break };
         bytes_left = bytes_left.saturating_sub(text.len());
         texts.push(text);
