@@ -68,6 +68,7 @@ fn parse_named_call(text: &str, tools: &[ToolOffer]) -> Option<TextCall> {
     let (Some(arguments), None) = (arguments.next(), arguments.next()) else {
         return None;
     };
+    // Some models write the arguments as a JSON string.
     let arguments = match arguments.as_str() {
         Some(text) => serde_json::from_str(text).ok()?,
         None => arguments,
