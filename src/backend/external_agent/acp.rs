@@ -1,4 +1,5 @@
-//! Client side of the Agent Client Protocol: JSON-RPC in lines. External agents work with their own
+//! Client side of the Agent Client Protocol: JSON-RPC in lines; and the launch options of programs
+//! that speak it. External agents work with their own
 //! tools; the gate answers their permission requests, and massgen reads and writes the files that
 //! they request through the gate. <https://agentclientprotocol.com/protocol/overview>
 
@@ -321,7 +322,8 @@ fn encode_failure(id: &Value, code: i64, message: &str) -> String {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
 }
 
-/// Returns the launch options of Google's program: its key, and no record of earlier prompts.
+/// Returns the launch options of Google's program: it authenticates with an API key, neither updates
+/// itself nor reports its usage, and may use all open directories.
 pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
     let settings = json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},

@@ -68,6 +68,7 @@ pub(super) fn parse_permission_request(
         tool: single_line(tool, NAME_CHARS_MAX),
         detail: call.title().to_owned(),
         action: kind.clone().and_then(|kind| call.action(&kind)),
+        // Only for this call: the gate decides about each one.
         allow_option: option_of_kind(request, "allow_once"),
         reject_option: option_of_kind(request, "reject_once"),
     }
@@ -242,12 +243,12 @@ impl<'v> DescribedCall<'v> {
     fn paths(&self) -> impl Iterator<Item = &'v str> {
         let list = |call: &'v Value, name: &str| call.get(name).and_then(Value::as_array);
         let locations = move |call: &'v Value| {
-            let announced = list(call, "locations").into_iter().flatten();
+            let listed = list(call, "locations").into_iter().flatten();
             let diffs = list(call, "content")
                 .into_iter()
                 .flatten()
                 .filter(|piece| text_at(piece, "/type") == "diff");
-            announced
+            listed
                 .chain(diffs)
                 .map(|location| text_at(location, "/path"))
         };

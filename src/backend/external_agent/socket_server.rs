@@ -1,7 +1,7 @@
-//! The run's end of the agent socket. Receives an external agent's calls of workflow tools and of
-//! the tools of servers over the Model Context Protocol, and the requests of its hooks, which ask
-//! whether a native tool may be used. A call waits for its answer; the gate answers a hook request,
-//! and no answer is sent if anything goes wrong.
+//! The run's end of the agent socket. Receives an external agent's calls of massgen's tools and of
+//! those of servers over the Model Context Protocol, and the requests of its hooks, which ask
+//! whether a native tool may be used. A call waits for its answer; the gate answers a hook request.
+//! A request that cannot be read gets no answer, and then the hook denies.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::world::mcp::tool_server::{ToolProvider, ToolServer};
 
 /// Maximum number of connections at the same time; further ones are closed.
 const CONNECTIONS_MAX: usize = 32;
-/// Maximum number of calls that wait for an answer; further ones are rejected.
+/// Maximum number of messages that the run has not taken yet; further calls are rejected.
 const CALLS_MAX: usize = 32;
 /// Maximum length of a message and of a hook request, in bytes: the arguments of a call and their
 /// envelope.
@@ -44,7 +44,7 @@ const MESSAGE_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX + 64 * 1024;
 /// Maximum size of the hook requests that are parsed and decided at the same time, in bytes: a
 /// parsed request may take 40 times as much memory as its text. Further ones wait.
 const HOOK_REQUEST_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
-/// Maximum time to receive a hook request.
+/// Maximum time to receive the first byte of a connection, and the rest of a hook request.
 const HOOK_REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Message that arrived over the agent socket.

@@ -41,8 +41,8 @@ const NATIVE_CALLS_SHOWN_MAX: usize = 2_000;
 /// Maximum number of plans of one reply that are shown to the user.
 const PLANS_SHOWN_MAX: usize = 1_000;
 
-/// Maximum number of requests in a row that are denied while no native tool call succeeds: an
-/// agent that only repeats what is denied would ask its model forever.
+/// Maximum number of requests that are denied in a row: an agent that only repeats what is denied
+/// would ask its model forever.
 const DENIALS_IN_A_ROW_MAX: usize = 20;
 
 /// Progress of a reply.
@@ -53,7 +53,8 @@ enum ReplyState {
     Over,
 }
 
-/// One reply.
+/// One reply, which ends with the program's turn or with a call in it: a turn of the program may
+/// take several replies.
 pub(super) struct AgentTurn<'a> {
     agent: &'a SandboxedAgent,
     request: ModelRequest<'a>,
@@ -62,11 +63,13 @@ pub(super) struct AgentTurn<'a> {
     ready_events: VecDeque<ReplyEvent>,
     /// Why the reply failed, if it did.
     failure: Option<BackendError>,
+    /// The calls of massgen's tools so far, so that each gets an id of its own.
     calls: Vec<CallRequest>,
+    /// Whether the agent has submitted a decision, which counts however the turn ends.
     has_submitted: bool,
     /// Whether the agent has reported its usage.
     is_counted: bool,
-    /// The deadline of the turn.
+    /// The deadline of the reply; earlier once a decision was submitted.
     deadline: Instant,
     /// The deadline for the next output.
     silence_deadline: Instant,
@@ -75,7 +78,8 @@ pub(super) struct AgentTurn<'a> {
     native_calls: usize,
     /// Plans that the agent has reported.
     plans: usize,
-    /// Requests that were denied since a call succeeded.
+    /// Requests that were denied in a row: since one was allowed, a native tool call was completed,
+    /// or a call of one of massgen's tools arrived.
     denials: usize,
 }
 
@@ -190,6 +194,7 @@ impl<'a> AgentTurn<'a> {
                 "the program has exited".to_owned(),
             ));
         };
+        // Biased: what arrived over the socket counts before the end of the turn that follows it.
         let wakeup = tokio::select! {
             biased;
             Some(message) = session.socket_server.incoming.recv() => {
@@ -328,7 +333,8 @@ impl<'a> AgentTurn<'a> {
         self.count_denial(request_answer.denied)
     }
 
-    /// Counts a request that was denied, or one that was not.
+    /// Counts the requests that were denied in a row, and fails at the maximum, unless a decision
+    /// was submitted. `denied` is why this one was denied.
     fn count_denial(&mut self, denied: Option<String>) -> Result<(), ExternalAgentError> {
         let Some(reason) = denied else {
             self.denials = 0;
@@ -355,6 +361,7 @@ impl<'a> AgentTurn<'a> {
                 answer,
             } => (name, arguments, answer),
         };
+        // An agent that no longer waits needs no answer, here and below.
         if self.has_submitted {
             let _result = answer.send(Err(ALREADY_SUBMITTED.to_owned()));
             return;
