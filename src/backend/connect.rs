@@ -1,4 +1,5 @@
-//! Creates a backend from a config. It finds endpoint and key and reports what is missing; it must
+//! Creates the models of an agent from a config: their backends, fallbacks, subagents' models and
+//! clients for tools and media. It finds endpoints and keys and reports what is missing; it must
 //! never open a connection: the first request contacts a model.
 
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub struct ConnectContext<'a> {
     pub cwd: &'a AbsPath,
     /// The rate limits, shared by all agents.
     pub rate_limiter: &'a RateLimiter,
-    /// The prices of models.
+    /// The prices and context sizes of models.
     pub models: &'a ModelList,
     /// Reads a script file as a string.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
@@ -102,6 +103,7 @@ fn vendor_tool_clients(
         let Some(format) = separate_tool_format(config.vendor) else {
             return Ok(None);
         };
+        // The parameters of the config are meant for the agent's own requests.
         let mut tool_config = config.clone();
         tool_config.parameters = Map::from_iter([(tool.key().to_owned(), Value::Bool(true))]);
         let client = RemoteBackend::connect(&tool_config, format, context)?;

@@ -35,7 +35,7 @@ pub enum ChatMessage {
         /// What the model reads.
         content: String,
     },
-    /// Images that belong to results of the last calls. They follow all of these.
+    /// Images of the task, or of the results of the last calls; then they follow all of these.
     Images {
         /// Description of the images.
         text: String,

@@ -36,8 +36,8 @@ pub struct RateReservation {
     pub wait: Duration,
     /// The limit that determines the wait.
     pub reason: String,
-    /// The windows in which its tokens are counted.
-    tokens: Vec<(Arc<LimitWindow>, u64)>,
+    /// The windows of the limits on tokens, and the id of its entry in each.
+    token_entries: Vec<(Arc<LimitWindow>, u64)>,
 }
 
 /// One limit and the requests that count towards it.
@@ -129,14 +129,14 @@ impl ModelRateLimiter {
             window.evict(now);
         }
         let (send_time, reason) = earliest_in_all(&windows, now, estimate);
-        let tokens = windows.iter_mut().filter_map(|(limit, window)| {
+        let token_entries = windows.iter_mut().filter_map(|(limit, window)| {
             let id = window.insert(send_time, limit.amount(estimate));
             (limit.unit == RateUnit::Tokens).then(|| (Arc::clone(limit), id))
         });
         RateReservation {
             wait: send_time.saturating_duration_since(now),
             reason,
-            tokens: tokens.collect(),
+            token_entries: token_entries.collect(),
         }
     }
 }
@@ -166,7 +166,7 @@ fn earliest_in_all(
 impl RateReservation {
     /// Replaces the estimate by the tokens that the vendor counted.
     pub fn set_token_count(self, tokens: u64) {
-        for (limit, id) in self.tokens {
+        for (limit, id) in self.token_entries {
             limit.lock().correct(id, tokens);
         }
     }

@@ -118,6 +118,7 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
         events.extend(self.reasoning.add(delta).map(ReplyEvent::Reasoning));
         if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));
+            // A text that is too long to be a call is no longer kept.
             self.text = self
                 .text
                 .take()

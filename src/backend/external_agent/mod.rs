@@ -1,6 +1,7 @@
 //! Backend for external agents: agents that are separate programs, such as Claude Code. An external
 //! agent works with its own tools in its agent's sandbox, reaches the run over a Unix socket, and
-//! is asked like every model: its turn is a reply. The gate decides what its calls may do.
+//! is asked like every model: a reply ends with its turn, or with a call that needs an answer. The
+//! gate decides what its calls may do.
 
 mod acp;
 mod announced_calls;
@@ -39,7 +40,7 @@ use crate::error::Result;
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::AgentLauncher;
 
-/// The type whose program takes its model as a command-line argument.
+/// The type of Google's program, which has launch options of its own.
 const GEMINI: &str = "gemini_cli";
 
 /// An external agent without a sandbox, so that it cannot be asked.
@@ -127,6 +128,7 @@ impl Backend for SandboxedAgent {
         Box::pin(async {
             let session = self.session().take();
             if let Some(mut session) = session {
+                // A process between two turns is kept for the next reply.
                 if session.turn_state == TurnState::Open {
                     session.stop().await;
                 }
@@ -158,7 +160,7 @@ impl SandboxedAgent {
         Duration::from_secs(self.times.idle_seconds)
     }
 
-    /// Returns the maximum time of a turn.
+    /// Returns the maximum time of a reply.
     fn time_max(&self) -> Duration {
         Duration::from_secs(self.times.total_seconds)
     }

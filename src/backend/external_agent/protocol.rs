@@ -15,7 +15,7 @@ use crate::tools::call::UserPath;
 use crate::tools::external_tools::ExternalToolAction;
 use crate::tools::task_plan::TaskPlan;
 
-/// The name of the MCP server through which external agents reach the workflow tools.
+/// The name of the MCP server through which external agents reach massgen's tools.
 pub(super) const SERVER: &str = "massgen";
 /// Maximum length of a native tool's input in events, in characters.
 const SHOWN_CHARS_MAX: usize = 500;
@@ -44,7 +44,7 @@ pub(super) struct LaunchContext {
     pub(super) dir: AbsPath,
     /// massgen's executable, at the path where the agent finds it.
     pub(super) massgen: AbsPath,
-    /// The socket of the run.
+    /// The agent socket.
     pub(super) socket: AbsPath,
     /// The directories that it reaches in addition to its working directory.
     pub(super) directories: Vec<AbsPath>,
@@ -185,7 +185,7 @@ fn reports_signed_out(message: &str) -> bool {
         .any(|phrase| lower.contains(phrase))
 }
 
-/// Returns the last message of a program, with what to do if it has no account.
+/// Returns the last message of a program, with what to do if it is not signed in.
 pub(super) fn with_sign_in_hint(message: String) -> String {
     if reports_signed_out(&message) {
         format!("{message} (hint: {SIGN_IN_HINT})")
@@ -281,13 +281,13 @@ pub(super) fn absolute_path(dir: &AbsPath, path: &str) -> String {
     joined_path.to_string_lossy().into_owned()
 }
 
-/// Parses a line of JSON from an agent.
+/// Parses a line of an agent; `None` if it is not a JSON object.
 pub(super) fn parse_line(line: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(line).ok()?;
     value.is_object().then_some(value)
 }
 
-/// Returns a string in a message.
+/// Returns the string at `pointer` in a message; empty if there is none.
 pub(super) fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
     let text = value.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The URL of requests and their authentication. Nothing here opens a connection.
+//! The URLs of requests, their headers, and the key for them. Nothing here opens a connection.
 
 use std::fmt;
 
@@ -225,13 +225,13 @@ fn append_path<'w>(base_url: &Url, path: impl IntoIterator<Item = &'w str>) -> U
 
 /// Returns the headers of each request.
 pub(crate) fn headers(config: &BackendConfig, key: Option<&ApiKey>) -> Result<HeaderMap> {
-    let dialect = config.vendor.endpoint_style;
+    let style = config.vendor.endpoint_style;
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(key) = key {
         let secret = key.secret.expose_secret();
-        let (name, text) = match dialect {
+        let (name, text) = match style {
             EndpointStyle::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
             EndpointStyle::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
             EndpointStyle::Google => (HeaderName::from_static("x-goog-api-key"), secret.to_owned()),
@@ -241,7 +241,7 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&ApiKey>) -> Result<He
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    if dialect == EndpointStyle::Anthropic {
+    if style == EndpointStyle::Anthropic {
         let version = HeaderValue::from_static(ANTHROPIC_VERSION);
         headers.insert("anthropic-version", version);
         if let Some(betas) = beta_header(&config.parameters)? {

@@ -63,7 +63,7 @@ const CONTEXT_TOO_LONG_PHRASES: &[&str] = &[
 ];
 
 /// What Google writes, in lower case, when a quota will not be available again soon. Each of its
-/// 429s mentions plan and billing, so these words alone prove nothing.
+/// 429s mentions plan and billing, so that proves nothing.
 const QUOTA_EXHAUSTED_PHRASES: &[&str] = &["credits are depleted", "limit: 0,"];
 /// Part of the name of a quota that is renewed once a day.
 const DAILY_QUOTA: &str = "PerDay";

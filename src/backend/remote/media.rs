@@ -106,6 +106,7 @@ impl MediaClient {
         let base_url = endpoint::base_url(config, context)?;
         let key = endpoint::key(config, &base_url, context)?;
         let mut headers = endpoint::headers(config, key.as_ref())?;
+        // No response here is an event stream.
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let shown_url = display_url(&base_url);
         let local = LocalServerStart::at(config.vendor, &base_url);
@@ -162,8 +163,8 @@ impl MediaClient {
             .client_for(&url)
             .map_err(|error| errors.client_setup_failed(&error))?;
         let request = client.post(url).headers(self.headers.clone());
-        let reply = request.body(body.to_string()).send();
-        let response = wait_for_vendor(reply, limits.first_byte, errors).await?;
+        let response_future = request.body(body.to_string()).send();
+        let response = wait_for_vendor(response_future, limits.first_byte, errors).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

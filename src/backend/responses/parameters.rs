@@ -78,7 +78,7 @@ impl ResponsesParameters {
         for (name, value) in config {
             if value.is_null() {
                 fields.shift_remove(name);
-            } else if !is_massgen_key(name) {
+            } else if is_copied(name) {
                 fields.insert(name.clone(), value.clone());
             }
         }
@@ -89,6 +89,7 @@ impl ResponsesParameters {
         }
         Self {
             storage: match fields.get("store") {
+                // Without the field, which a null removes, the vendor stores replies.
                 Some(Value::Bool(true)) | None => ReplyStorage::Stored,
                 Some(_) => ReplyStorage::None,
             },
@@ -111,10 +112,12 @@ impl ResponsesParameters {
     }
 }
 
-fn is_massgen_key(name: &str) -> bool {
-    RESERVED_KEYS.contains(&name)
+/// Returns whether a key is copied as it is: it is neither reserved nor converted.
+fn is_copied(name: &str) -> bool {
+    let is_special = RESERVED_KEYS.contains(&name)
         || matches!(name, "include" | WEB_SEARCH | CODE_INTERPRETER)
-        || RENAMED.iter().any(|(renamed, _)| *renamed == name)
+        || RENAMED.iter().any(|(renamed, _)| *renamed == name);
+    !is_special
 }
 
 /// Returns the value of a key that is not null.
