@@ -74,7 +74,7 @@ pub(super) struct ConversationSetup {
     pub(super) gate: Option<Gate>,
     /// Its timeout in seconds.
     pub(super) seconds_max: u64,
-    /// The name of that timeout.
+    /// The name of that timeout, for the report about a conversation that reaches it.
     pub(super) limit: &'static str,
 }
 
@@ -318,7 +318,7 @@ impl CallConversations {
 }
 
 /// Awaits `work`, which ends soon after `token` is cancelled; cancels the token when `cancellation`
-/// completes.
+/// completes. `work` is boxed, so that it can be polled by reference until then.
 pub(super) async fn cancel_when<T>(
     cancellation: BoxFuture<'_, ()>,
     token: &CancellationToken,

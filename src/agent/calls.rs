@@ -48,7 +48,7 @@ pub struct RequestedToolCall {
 /// Effects of calls on files.
 #[derive(Debug, Default)]
 pub struct ToolEffects {
-    /// The changes.
+    /// The changes, in their order.
     pub changes: Vec<FileChange>,
     /// The writes that the gate denied.
     pub denials: Vec<Denial>,
@@ -236,6 +236,7 @@ impl ModelSession {
                 self.restore_access_history(&request.id, call).await;
                 (result, ToolEffects::default())
             }
+            // Executed again only for its effects: later replies refer to the recorded result.
             Some((result, _)) => {
                 let (_, effects) = self.execute_live(&request, call).await;
                 (result, effects)
@@ -319,7 +320,8 @@ impl ModelSession {
         call: ToolCall,
         gate: Gate,
     ) -> (ToolResultContent, ToolEffects) {
-        // A long-running call ends when the future is dropped, or at the deadline.
+        // A long-running call ends when the future is dropped, or at the deadline. If no interrupt
+        // can be created, it is executed without one.
         let interrupt = call
             .is_long_running()
             .then(CommandInterrupt::new)
@@ -432,6 +434,7 @@ impl ModelSession {
         }
     }
 
+    /// Waits for the deadline of the run; forever if there is none.
     pub(super) async fn wait_for_deadline(&self) {
         match &self.deadline {
             Some(deadline) => drop(deadline.wait().await),
@@ -440,7 +443,7 @@ impl ModelSession {
     }
 
     /// Rejects a call: it has no effects, and the model reads why. `rule` names the rule that
-    /// forbids it; `None` if the call could not be parsed.
+    /// forbids it; `None` if the call could not be parsed, or no decision was reached.
     async fn reject_call(
         &self,
         request: &CallRequest,

@@ -52,6 +52,7 @@ pub(super) fn compact(
     })
 }
 
+/// Returns whether enough was removed. What was cut stays cut in any case.
 fn is_shorter(before: usize, after: usize) -> bool {
     before.saturating_sub(after) >= before / GAIN_DIVISOR && after < before
 }
@@ -60,7 +61,7 @@ fn total_bytes(messages: &[ChatMessage]) -> usize {
     messages.iter().map(ChatMessage::bytes).sum()
 }
 
-/// Returns how many of the last steps stay unchanged.
+/// Returns how many of the last steps stay unchanged: with a `share` at least one.
 fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
     let Some(share) = share else {
         return RECENT_STEPS;

@@ -61,6 +61,7 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         let reply = match step {
             Ok(reply) => reply,
             Err(cause) => {
+                // A limit refuses a request with an error like one of the model.
                 let is_limit_reached = session.budget.exhausted_limit().is_some();
                 presentation.stopped_by = Some(if is_limit_reached {
                     PresentationStop::Stopped(StopCause::LimitReached)

@@ -265,6 +265,7 @@ impl UserMessageLog {
 
     /// Waits for the next message, and adds it to the log; forever if none can come. Cancel-safe.
     pub async fn next(&mut self, events: &mpsc::Sender<Event>) -> NumberedMessage {
+        // Kept here until it is in the log, so that it is not lost if the future is dropped.
         if self.unlogged_message.is_none() {
             self.unlogged_message = Some(self.incoming.next().await);
         }
