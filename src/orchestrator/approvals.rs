@@ -1,6 +1,6 @@
-//! Requests the user's approval of calls: one at a time, over the configured channel, and never
-//! twice for the same call. The rules decide which calls need approval; without approval, a call is
-//! denied.
+//! Requests the user's approval of calls, and the answers to questions of MCP servers: one at a
+//! time, over the configured channel, and an approval never twice for the same call. The rules
+//! decide which calls need approval; without approval, a call is denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,8 @@ struct ApprovalBrokerState {
 impl ApprovalBroker {
     /// Creates a broker that requests approval of calls in `project` over the channel of `config`,
     /// until `stop` is cancelled. It sends events to `events`, of which it holds only a weak
-    /// sender. Requests that `recorded_events` answer are not repeated.
+    /// sender: the queue of events ends when all other senders are gone. Requests that
+    /// `recorded_events` answer are not repeated.
     pub fn new(
         config: ApprovalConfig,
         project: &AbsPath,
@@ -269,6 +270,7 @@ impl AgentApprover {
             question.tool.clone(),
             question.effects.clone(),
         );
+        // An error is a decision that was made before.
         let decision = async {
             // A call that is already decided about does not wait for other requests.
             if let Some(known_decision) = self.previous_decision(question, &approval) {

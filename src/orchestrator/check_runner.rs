@@ -119,6 +119,7 @@ impl CheckRunner {
             let start = Instant::now();
             // Each check has an overlay of its own: one must not fix what another checks.
             let environment = self.open_environment(agent, check_target.clone()).await;
+            // Counted once, before a check writes anything.
             if let (None, Ok(environment)) = (&changes, &environment) {
                 changes = environment.count_changes().await;
             }
@@ -175,7 +176,8 @@ impl CheckRunner {
             .environment
             .clone()
             .ok_or_else(|| check_error("no sandbox is available for checks"))?;
-        // Without a grant for the agent's workspace: what a check writes there would persist.
+        // Without the grants of the agent's workspace and of directories in it: what a check writes
+        // there would persist.
         let is_kept =
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
         let mut grants: Vec<Grant> = checked_agent
@@ -196,6 +198,7 @@ impl CheckRunner {
             (Some(_), _) => {
                 return Err(check_error("checks cannot see what would be delivered"));
             }
+            // Nothing of the user's can change: the answer's files are checked by themselves.
             (None, _) => {
                 let root = self.0.overlays.create_directory(purpose)?;
                 let workspace_grant =

@@ -104,6 +104,7 @@ impl TurnRecords {
         let Some(answer) = &turn.result.answer else {
             return SaveOutcome::default();
         };
+        // A resumed run may have saved its turn just before it was interrupted.
         if let Some(saved_turn) = self.session.saved_turn() {
             return SaveOutcome {
                 workspace: saved_turn.workspace,
@@ -135,7 +136,7 @@ impl TurnRecords {
     }
 }
 
-/// Result of saving a turn, in addition to its answer.
+/// Result of saving a turn: the saved copy of the winner's workspace, and notes for the user.
 #[derive(Debug, Default)]
 struct SaveOutcome {
     workspace: Option<AbsPath>,

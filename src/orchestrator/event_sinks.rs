@@ -124,6 +124,7 @@ impl EventSinks {
     /// Emits the last event. Warnings of the sinks about their end are emitted before it, because
     /// no event follows it.
     pub(super) async fn finish(mut self, end_event: Event) {
+        // The diagnostic log, which is the first, ends last: it logs the warnings of the others.
         while let Some(observer) = self.observers.pop() {
             let elapsed = self.since_start.elapsed();
             if let Err(message) = finish_sink(observer, &end_event, elapsed).await {

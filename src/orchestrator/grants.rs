@@ -1,5 +1,5 @@
 //! Converts the paths of a turn to grants: workspaces, context paths, mentions, uploads and folder
-//! guards. It opens nothing; the gate does.
+//! guards; and describes grants to models. It opens nothing; the gate does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub struct InheritedPaths<'a> {
     pub workspaces: &'a [AbsPath],
 }
 
-/// The context paths of a whole run, resolved once and known to exist.
+/// The context paths of a whole run, resolved once. Those of the config exist; a path that a prompt
+/// opened need not.
 #[derive(Clone, Debug)]
 pub struct ContextGrants {
     shared: Vec<Grant>,
@@ -433,6 +434,7 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
         .iter()
         .filter(|grant| grant.kind != GrantKind::Skill);
     let mut described_paths: Vec<DescribedPath> = described_grants.map(described_path).collect();
+    // The agent's own workspace comes first.
     described_paths.sort_by_key(|path| !path.note.starts_with("your workspace"));
     described_paths
 }

@@ -64,7 +64,7 @@ pub struct HookRunContext {
 
 impl HookRunContext {
     /// Creates the context for a run of this session; events go to `events`, of which it holds only
-    /// a weak sender.
+    /// a weak sender: the queue of events ends when all other senders are gone.
     pub fn new(session_id: String, events: &Sender<Event>) -> Self {
         let events = events.downgrade();
         Self { session_id, events }

@@ -109,6 +109,8 @@ fn refusal_warning(refusals: &[String]) -> Option<String> {
     ))
 }
 
+/// Returns a note as prompts list it: with its text only if it is a short-term note whose text fits
+/// into `bytes_left`.
 fn listed_note(note: &MemoryNote, bytes_left: &mut usize) -> ListedNote {
     let front_matter = FrontMatter::parse(&note.text).ok();
     let description = front_matter

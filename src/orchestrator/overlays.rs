@@ -73,7 +73,7 @@ impl OverlayFactory {
         overlay::clear_overlays(&self.directory, CHECK_PREFIX, OverlayCleanup::All)
     }
 
-    /// Opens an overlay for an agent with these grants and commands in the final phase, and returns
+    /// Opens the overlay for `purpose`, for an agent with these grants and commands, and returns
     /// notes for the user. With the sandbox off there is none: commands write to the user's paths,
     /// and so do the file tools, or they would not see each other's files.
     pub async fn open(

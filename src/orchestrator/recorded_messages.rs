@@ -40,7 +40,7 @@ pub struct RecordedMessage {
 #[derive(Debug)]
 struct ReadMessages {
     phase: Phase,
-    /// The number of its replies so far.
+    /// The number of its complete replies so far.
     steps: u32,
     shown_messages: VecDeque<ShownMessages>,
 }
@@ -103,6 +103,7 @@ impl RecordedMessages {
             }) = event
                 && let Some(conversation) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
+                // A paused reply without calls is continued within the same step.
                 let is_complete = *stop != StopReason::Paused || !calls.is_empty();
                 conversation.steps = conversation.steps.saturating_add(u32::from(is_complete));
             }

@@ -212,6 +212,7 @@ impl SubmissionQueue {
                 }
                 (Some(_), _) | (None, RecordedEnding::Closed) => {}
             }
+            // Nothing is left, or the next submission did not come: the run continues by itself.
             replay.divergence.cancel();
             let messages = inputs.drain(..).filter_map(RecordedInput::into_message);
             self.messages_left.extend(messages);

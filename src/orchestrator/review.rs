@@ -1,5 +1,6 @@
-//! Delivers the changes of a run, and asks the user which of them are applied; by default,
-//! everything that may be applied is.
+//! The questions of a run to the user, and the deliveries that depend on the answers: without a
+//! user to ask, everything that may be applied is; without an answer, nothing. Deliveries are
+//! reverted and recovered here too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

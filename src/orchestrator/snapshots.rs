@@ -96,7 +96,7 @@ impl SnapshotStore {
     }
 
     /// Returns the snapshot for the answer `label`: the recorded one, or one that is taken now;
-    /// `None` if the workspace is empty.
+    /// `None` if the workspace is empty, or if snapshots are disabled.
     pub async fn take(
         &mut self,
         agent: &AgentId,

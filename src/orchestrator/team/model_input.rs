@@ -146,6 +146,7 @@ impl AgentTeam {
             SandboxLevelChoice::Only(level) => level,
             SandboxLevelChoice::Auto => self
                 .command_environment(member)
+                // A dry run tests nothing, and assumes the best level.
                 .map_or(SandboxLevel::Overlay, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {

@@ -1,6 +1,7 @@
-//! Reads the instructions that projects keep for agents (`AGENTS.md`) in the directories that were
-//! opened to an agent. They are read through a gate of the agent, so that the same rules about
-//! paths, hidden names and symlinks apply as to its own calls. See <https://agents.md>.
+//! Reads the instructions that projects keep for agents (`AGENTS.md`, or a file with the same
+//! purpose) in the directories that were opened to an agent. They are read through a gate of the
+//! agent, so that the same rules about paths, hidden names and symlinks apply as to its own calls.
+//! See <https://agents.md>.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub struct ProjectInstructions {
     pub notices: Vec<String>,
 }
 
-/// The agent whose instructions are read.
+/// Reads the instructions for one agent.
 #[derive(Debug)]
 pub struct InstructionReader<'a> {
     /// The paths that are open to it.
@@ -170,7 +171,8 @@ pub fn describe_size(size_bytes: u64, is_truncated: bool) -> String {
     }
 }
 
-/// Returns the lines at the beginning of `text` that have at most `bytes_max` bytes together.
+/// Returns the lines at the beginning of `text` that have at most `bytes_max` bytes together, or the
+/// beginning of a first line that has more.
 fn first_lines(text: &str, bytes_max: usize) -> &str {
     let Some(start) = text.get(..text.floor_char_boundary(bytes_max)) else {
         return text;

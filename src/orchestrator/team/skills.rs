@@ -279,7 +279,7 @@ fn read_skills(
         let skill_result = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
         let accepted_skill = skill_result.and_then(|skill| {
             if !names.insert(skill.name.to_lowercase()) {
-                // Sessions leave newer versions of the same skill.
+                // An older version of a skill of sessions: the newest comes first.
                 if file.to_string().contains(SESSION_SKILL) {
                     return Ok(None);
                 }
