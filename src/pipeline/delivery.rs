@@ -63,6 +63,7 @@ impl PipelineDelivery {
                 bare_repository,
                 project,
             };
+            // An earlier delivery may have been killed while it committed.
             receiver.finish(delivered_tip.as_ref())?;
             if history_mode != HistoryMode::Files {
                 receiver.expect_idle().await?;
@@ -87,6 +88,7 @@ impl PipelineDelivery {
                 MergeResult::Conflict { files, .. } => return Err(conflict_error(&files)),
             },
         };
+        // The files of the roles are not delivered.
         let tree = if repository.record.directory.is_root() {
             merged
         } else {
@@ -180,6 +182,7 @@ impl PipelineDelivery {
         let commit = bare_repository.commit(new_commit).await?;
         let delivered_branch = self.repository.branch(DELIVERED)?;
         let tip_before = bare_repository.tip(&delivered_branch).await?;
+        // Before the user's branch moves: a later process can then finish an interrupted commit.
         bare_repository
             .move_branch(&delivered_branch, &commit, tip_before.as_ref())
             .await?;

@@ -1,5 +1,6 @@
-//! Passes the messages of the user on to the runs of the stages that work, whose logs have them. A
-//! message to an agent that does not work waits for its next stage.
+//! Passes the messages of the user on to the runs of the stages that work, whose logs have them,
+//! and numbers them for the pipeline. A message to an agent that does not work waits for its next
+//! stage.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -117,6 +118,7 @@ impl MessageRouter {
         sender: UserMessageSender,
     ) -> u32 {
         let mut state = self.lock();
+        // What agents were given at an earlier position no longer waits.
         state
             .waiting_messages
             .retain(|message| message.given_at.is_none_or(|given_at| given_at == position));

@@ -53,6 +53,7 @@ pub struct PipelineRepository {
     pub bare_repository: BareRepository,
     /// The current state of its project, if it works on one.
     pub(super) project: Option<ProjectRepository>,
+    /// Held as long as this process works on the pipeline.
     _lock: PipelineLock,
 }
 

@@ -85,7 +85,7 @@ impl PipelineRepository {
             start.as_ref(),
             HistoryTraversal::FirstParents,
         );
-        // Every merge adds to the documents.
+        // Every merge adds to massgen's documents, and a revert must not undo that.
         let documents =
             [TASK_FILE, SHARED_FILE, CUMULATIVE_FILE].map(|name| (self.shared_file(name), None));
         let mut excluded_edits = documents.to_vec();
@@ -129,6 +129,7 @@ impl PipelineRepository {
             .bare_repository
             .with_files(&merge.tree, excluded_edits)
             .await?;
+        // A revert is a merge of the change from the merged tree back to the one before it.
         match self
             .bare_repository
             .merge_from(&base, &tree, &reverted_tree)

@@ -1,5 +1,6 @@
 //! Converts a role to the config of an ordinary run: agents with a workspace, grants, tools and
-//! limits. The rights of roles are enforced only by that config.
+//! limits. The rights of roles are enforced only by that config; external agents on which it cannot
+//! enforce them are rejected.
 
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::AgentProtocolKind;
@@ -132,6 +133,7 @@ impl WriteScope {
                 write: vec![RelPath::default(), own_directory],
                 read: vec![roles_directory.clone()],
             },
+            // At the root of the tree, their directories are not apart from the other files.
             RoleWriteAccess::OwnDirectory | RoleWriteAccess::Project => Self {
                 write: vec![own_directory],
                 read: Vec::new(),
@@ -214,6 +216,7 @@ pub(super) fn instance_config(
     let limits_left = config
         .limits
         .remaining_after(&usage.run(), usage.tool_calls());
+    // Copies work at the same time, so they share what is left.
     config.limits = limits_left.divided_by(instance.copies);
     Ok(config)
 }
@@ -238,6 +241,7 @@ fn instance_agent(
     );
     let mut limited_agent = agent.clone();
     if role.has_right(RoleRight::Bash) {
+        // Its commands may use git.
         read.extend(directories.objects.iter().cloned());
         write.push(checkout.join(PRIVATE_GIT_DIR));
     } else {

@@ -198,6 +198,7 @@ impl PipelineState<'_> {
             let merge = entry.merge()?;
             (merge.role == role.name).then_some(text)
         });
+        // The answer of this role is in the shared understanding already.
         if let Some(text) = last_answer.filter(|_| role.name.as_str() != UNDERSTAND) {
             documents.push(StageDocument {
                 path: format!("answer of {}", role.name),
