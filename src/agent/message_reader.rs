@@ -16,7 +16,7 @@ use crate::prompts::user_messages::user_message;
 /// Messages that an agent was shown before one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShownMessages {
-    /// The number of replies before it in the conversation.
+    /// The number of steps before it in the conversation.
     pub after_steps: u32,
     /// The numbers of the messages.
     pub numbers: Vec<u32>,
@@ -132,7 +132,7 @@ impl ModelSession {
         !self.follows_recording() && !reader.view.unread(&self.agent, reader.seen).is_empty()
     }
 
-    /// Returns whether the next step is recorded.
+    /// Returns whether the next step follows a recording.
     fn follows_recording(&self) -> bool {
         self.messages.follows_replay() || self.next_reply_source() == ReplySource::Recording
     }

@@ -26,7 +26,8 @@ use crate::world::access::gate::Gate;
 /// How long after the grace period of a round an agent may take for its decision, until it drops
 /// out.
 const LAST_DECISION_MAX: Duration = Duration::from_mins(1);
-/// Maximum number of replies without a decision before the agent drops out.
+/// Maximum number of replies without a call in one round; then the last text becomes the answer of
+/// an agent that has none, and another agent drops out.
 const UNDECIDED_REPLIES_MAX: u32 = 3;
 
 /// Maximum number of rejected decisions in one round before the agent drops out.
@@ -469,6 +470,7 @@ impl RoundLoop {
     /// Handles a reply with one decision; returns `None` when the coordination is over.
     async fn handle_decision(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
         let submission = match call {
+            // A call without content hands in the text of the reply.
             WorkflowCall::NewAnswer { content } => self.answer_submission(content.unwrap_or(text)),
             WorkflowCall::Vote {
                 agent: candidate,

@@ -26,7 +26,7 @@ use crate::text::{escape_name, truncate};
 use crate::world::io::clock::milliseconds;
 
 /// Maximum number of retries of one request after transient errors. If one request in three fails,
-/// one in fifty thousand fails for good.
+/// one in twenty thousand fails for good.
 const RETRIES_MAX: usize = 8;
 /// Maximum number of retries of one request if the server is unreachable.
 const UNREACHABLE_RETRIES_MAX: usize = 5;
@@ -102,8 +102,8 @@ impl RetryBudget {
 }
 
 impl ModelSession {
-    /// Asks the model once and adds its reply to the conversation. A truncated reply is discarded
-    /// as a whole; one that the vendor paused is continued to its end.
+    /// Asks the model for one reply and adds it to the conversation. A reply whose stream breaks
+    /// off is discarded as a whole; one that the vendor paused is continued to its end.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
         if self.compaction_trigger.take() {
             self.compact_conversation().await;
@@ -201,6 +201,7 @@ impl ModelSession {
                 && (self.compact_conversation().await
                     || self.drop_files(ModelFileInput::NONE).await);
         }
+        // What the vendor rejects may be a file or an image.
         if error.kind == BackendErrorKind::InvalidRequest {
             return self.drop_files(ModelFileInput::NONE).await || self.drop_images().await;
         }
@@ -327,6 +328,7 @@ impl ModelSession {
         let tokens = request.usage.total_tokens();
         self.compaction_trigger
             .record_usage(tokens, model.context_tokens);
+        // Without a count, the estimate stays.
         if let Some(reservation) = reservation.filter(|_| tokens > 0) {
             reservation.set_token_count(tokens);
         }
