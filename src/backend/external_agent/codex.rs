@@ -11,8 +11,8 @@ use crate::backend::external_agent::protocol::{
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::task_plan::PlanEntryStatus;
 
-/// Maximum time that a call of a workflow tool may take, in seconds: longer than any call of a
-/// server.
+/// Maximum time that a call of one of massgen's tools may take, in seconds: longer than any call of
+/// a server.
 const TOOL_SECONDS_MAX: u64 = 3_600;
 
 /// A conversation with Codex.

@@ -33,7 +33,7 @@ pub(super) struct AgentConnection {
     line: Vec<u8>,
     /// Whether a message has come, and not only greetings for people.
     has_sent_message: bool,
-    /// Counts the values of that line.
+    /// Counts the JSON values of `line`.
     values: JsonValueCounter,
 }
 
