@@ -294,6 +294,7 @@ impl Coordinator<'_> {
                 known_messages,
                 plan,
             } => {
+                // The ballot compares answers, and the paths of workspaces must not matter in that.
                 let relative_content = match self.workspace(agent) {
                     Some(workspace) => prompts::rewrite_paths(&content, workspace, "."),
                     None => content.clone(),

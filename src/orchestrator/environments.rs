@@ -92,14 +92,15 @@ pub struct AgentEnvironments {
     directories: Option<SandboxDirs>,
 }
 
-/// An agent that may run commands.
+/// Processes of an agent, such as its commands, its checks or one of its servers, and what decides
+/// how they run.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvironmentSpec<'a> {
     /// The agent.
     pub id: &'a AgentId,
-    /// How its commands run.
+    /// How the processes run.
     pub config: &'a CommandLineConfig,
-    /// All its grants.
+    /// All grants of the agent.
     pub grants: &'a [Grant],
     /// Its workspace.
     pub workspace: &'a AbsPath,

@@ -246,7 +246,7 @@ impl RunExecution {
             events,
             recorded_events: state.events,
             already_logged: state.already_logged,
-            opening_events: [state.interrupted_requests, prepared.events].concat(),
+            opening_events: [state.first_events, prepared.events].concat(),
             abort: shutdown.immediate,
             park: shutdown.park,
             inbox: request.inbox,

@@ -298,6 +298,7 @@ async fn report_interruption(
                 .await;
             CoordinationEnd::Stopped(stop_cause)
         }
+        // The agents have agreed on the answer, which stands without a presentation.
         PresentationStop::Failed(error) => {
             let consequence = if text.is_empty() {
                 ""

@@ -300,6 +300,7 @@ impl PreparedTurn {
             &self.events,
         )
         .await;
+        // Without an answer, the limit of a single agent may be the reason.
         let exhausted_limit = match coordination.tally {
             Some(_) => self.ledger().run_exhausted_limit(),
             None => self.ledger().any_exhausted_limit(),

@@ -56,8 +56,8 @@ pub(super) struct InitialTurnState {
     pub(super) already_logged: AlreadyLoggedEvents,
     /// The time of the last recorded event, in nanoseconds since 1970.
     pub(super) until_ns: Option<i128>,
-    /// The end events of requests that were in progress, and warnings to emit first.
-    pub(super) interrupted_requests: Vec<Event>,
+    /// The events to emit first: the ends of requests that were in progress, and warnings.
+    pub(super) first_events: Vec<Event>,
     /// The usage so far.
     pub(super) usage: UsageTotals,
     /// The recorded parts of all conversations.
@@ -99,7 +99,7 @@ impl InitialTurnState {
             usage: recorded_usage(resumed.events().chain(&request_ends)),
             recorded_conversations: RecordedConversations::from_events(resumed.events()),
             restarts_final_phase: effects == EffectPersistence::Gone && conclusion.is_none(),
-            interrupted_requests: request_ends,
+            first_events: request_ends,
             recorded_conclusion: conclusion,
         }
     }
@@ -115,10 +115,9 @@ impl InitialTurnState {
         session.reset_conflict_baseline();
         let message = "this run used no sandbox, so your changes since the interruption cannot be \
                        distinguished from its own";
-        self.interrupted_requests
-            .push(Event::Run(RunEvent::Warning {
-                message: message.to_owned(),
-            }));
+        self.first_events.push(Event::Run(RunEvent::Warning {
+            message: message.to_owned(),
+        }));
     }
 
     /// Discards the overlays of a final phase that starts again.

@@ -81,6 +81,7 @@ impl AgentTeam {
                 self.require_called_servers(member, conversation)?;
             }
         }
+        // A resumed conversation continues with the model that it had reached.
         let abandoned_models = connection
             .recorded
             .as_ref()

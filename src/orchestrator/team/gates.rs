@@ -111,6 +111,7 @@ impl AgentTeam {
         }
         let phase = match self.delivery_access {
             DeliveryAccess::ReadWrite => phase,
+            // In this phase, the user's paths are read-only.
             DeliveryAccess::ReadOnly => Phase::Coordination,
         };
         let manager = grants::permission_manager(&member.grants, phase);

@@ -171,8 +171,8 @@ pub fn describe_size(size_bytes: u64, is_truncated: bool) -> String {
     }
 }
 
-/// Returns the lines at the beginning of `text` that have at most `bytes_max` bytes together, or the
-/// beginning of a first line that has more.
+/// Returns the lines at the beginning of `text` that have at most `bytes_max` bytes together, or
+/// the beginning of a first line that has more.
 fn first_lines(text: &str, bytes_max: usize) -> &str {
     let Some(start) = text.get(..text.floor_char_boundary(bytes_max)) else {
         return text;
