@@ -39,9 +39,11 @@ impl StageMerger<'_> {
             .await?;
         let is_unchanged = repository.bare_repository.tree_of(&tip).await? == tree;
         let is_complete = left_out.is_empty() && self.explain_excluded_files(&tip).await?.is_none();
+        // What is merged already cannot be merged again: work without changes gets a commit too.
         if !is_merged && is_unchanged && is_complete {
             return Ok(tip);
         }
+        // A tree in which a conflict was repaired includes the shared branch.
         let mut parents = vec![tip.clone()];
         if attempt > 0
             && !repository

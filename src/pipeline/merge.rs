@@ -74,7 +74,8 @@ impl StageMerger<'_> {
             .newest_repair_attempt(&self.stage_run.instance)?;
         let tries_max = self.pipeline.workflow.merge_tries_max;
         let mut attempts_max = earlier_attempts.saturating_add(tries_max);
-        // Earlier attempts are committed; the newest attempt has replaced their files.
+        // Earlier attempts are committed; the newest attempt has replaced their files. Should the
+        // newest commit be rejected again, the newest attempt is resumed: so one less is counted.
         let mut attempt = earlier_attempts.saturating_sub(1);
         let mut commit = match earlier_attempts {
             0 => self.commit_work(&first_result, 0).await?,
@@ -163,6 +164,7 @@ impl StageMerger<'_> {
             .into_iter()
             .map(|changed| changed.path)
             .collect();
+        // A repair starts from files with both sides of a conflict.
         if attempt > 0 {
             let conflicting = self.files_with_conflict_markers(&tree, &names).await?;
             if !conflicting.is_empty() {

@@ -212,6 +212,7 @@ impl PipelineRun {
                 RoutingOutcome::Rejected(reason) => {
                     format!("your message was not sent: {reason}")
                 }
+                // The pipeline concludes, which ends this future.
                 RoutingOutcome::Closed => match pending::<Infallible>().await {},
             };
             let warning = RunEvent::Warning { message: notice };
@@ -453,6 +454,7 @@ impl PipelineRun {
             let mut stages = self.spec().stages.iter();
             let stage = stages.find(|stage| stage.role.name == merge.role)?;
             Some(FinalAnswer {
+                // The journal does not name the agent whose answer counted.
                 agent: stage.agents.first()?.clone(),
                 text: Arc::from(text.as_str()),
             })

@@ -299,6 +299,7 @@ impl PipelineRun {
         let (bare_repository, instance) = (&self.repository.bare_repository, &stage_run.instance);
         let branch = self.repository.branch(&instance.name)?;
         let branch_tip = bare_repository.tip(&branch).await?;
+        // A repair continues the branch; other work starts it anew at the shared branch.
         let (shown_tree, head) = match (&stage_run.task, branch_tip) {
             (StageTask::Repair { tree, .. }, Some(branch_tip)) => (tree, branch_tip),
             (StageTask::Repair { .. } | StageTask::Initial { .. }, branch_tip) => {
