@@ -251,8 +251,8 @@ impl UserMessageLog {
         }
     }
 
-    /// Adds a message that was recorded before; `was_shown` says whether an agent was shown it.
-    pub fn restore(&mut self, message: UserMessage, was_shown: bool) {
+    /// Adds a message that is recorded already; `was_shown` says whether an agent was shown it.
+    pub fn add(&mut self, message: UserMessage, was_shown: bool) {
         let message = LoggedMessage::new(message, was_shown);
         self.logged_messages
             .send_modify(|logged| logged.push(message));
@@ -275,7 +275,7 @@ impl UserMessageLog {
         let number = number_at(self.logged_messages.borrow().len());
         emit(events, message_event(number, &message)).await;
         self.unlogged_message = None;
-        self.restore(message.clone(), false);
+        self.add(message.clone(), false);
         NumberedMessage { number, message }
     }
 

@@ -345,7 +345,7 @@ fn session_or_new(
 fn user_message_log(incoming: UserMessageReceiver, replay: Option<&ReplayInput>) -> UserMessageLog {
     let mut log = UserMessageLog::new(incoming);
     for recorded_message in replay.iter().flat_map(|replay| &replay.messages.messages) {
-        log.restore(recorded_message.message.clone(), recorded_message.was_read);
+        log.add(recorded_message.message.clone(), recorded_message.was_read);
     }
     log
 }
