@@ -49,8 +49,8 @@ pub(super) fn event_queue(capacity: usize) -> (mpsc::Sender<Event>, RecordBarrie
 }
 
 impl EventQueue {
-    /// Returns the next event; `None` when all its senders are gone. The caller has recorded the
-    /// event before. Loses nothing if it is cancelled.
+    /// Returns the next event; `None` when all its senders are gone. The caller must have recorded
+    /// the previous event. Loses nothing if it is cancelled.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             self.answer_wait();

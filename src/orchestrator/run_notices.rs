@@ -1,11 +1,12 @@
-//! Notices for the user about what a run opens to its agents.
+//! Notices for the user at the start of a run: what it opens to its agents, which of them run
+//! without a sandbox, and what is to be known about subagents.
 
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::AgentTeam;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::world::io::secrets::readable_secrets;
 
-/// Returns the notices for the user about what the run opens.
+/// Returns the notices about the run of `team`.
 pub(super) fn run_notices(team: &AgentTeam) -> Vec<String> {
     let mut grants: Vec<Grant> = Vec::new();
     for grant in team.members.iter().flat_map(|member| &member.grants) {
