@@ -138,12 +138,12 @@ impl RemoteBackend {
             .client_for(&self.url)
             .map_err(|error| errors.client_setup_failed(&error))?;
         let body_text = self.lock_prefix_cache().body(&*self.wire, request);
-        let response = client
+        let response_future = client
             .post(self.url.clone())
             .headers(self.headers.clone())
             .body(body_text)
             .send();
-        let response = wait_for_vendor(response, limits.first_byte, errors).await?;
+        let response = wait_for_vendor(response_future, limits.first_byte, errors).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(Ok(response));
@@ -153,6 +153,7 @@ impl RemoteBackend {
         Ok(Err(HttpRefusal {
             status,
             headers,
+            // The status is a refusal even if its body cannot be read.
             body: body.unwrap_or_default(),
         }))
     }
