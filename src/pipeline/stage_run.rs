@@ -241,6 +241,7 @@ impl PipelineRun {
     fn earlier_run(&self, stage_run: &StageRun<'_>) -> Result<EarlierRun> {
         let directory = self.sessions(&stage_run.instance, stage_run.task.attempt());
         for session in sessions::list(&directory)? {
+            // All runs have their logs in the same directory, whatever their names.
             let logs =
                 RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
             if let Some(interrupted_run) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
