@@ -337,7 +337,7 @@ impl VendorErrorBody {
         self.message() + &request.unwrap_or_default()
     }
 
-    /// Returns whether a retry can help after an error with this status. `wait` is the wait that
+    /// Returns the kind of an error with this status: whether a retry can help. `wait` is the wait that
     /// the headers ask for; without one, that of the error or of its `message` is used.
     fn kind(&self, status: Option<u16>, wait: Option<Duration>, message: &str) -> BackendErrorKind {
         if self.is_context_too_long() {

@@ -29,7 +29,8 @@ pub struct ReplyLimits {
     pub total: Duration,
     /// Maximum size of an event, in bytes.
     pub event_bytes_max: usize,
-    /// Maximum size of a reply with all that its format adds, in bytes.
+    /// Maximum size of a reply, in bytes: of the data of its events, or of a body that is not
+    /// streamed.
     pub reply_bytes_max: usize,
 }
 
