@@ -337,8 +337,8 @@ impl VendorErrorBody {
         self.message() + &request.unwrap_or_default()
     }
 
-    /// Returns the kind of an error with this status: whether a retry can help. `wait` is the wait that
-    /// the headers ask for; without one, that of the error or of its `message` is used.
+    /// Returns the kind of an error with this status: whether a retry can help. `wait` is the wait
+    /// that the headers ask for; without one, that of the error or of its `message` is used.
     fn kind(&self, status: Option<u16>, wait: Option<Duration>, message: &str) -> BackendErrorKind {
         if self.is_context_too_long() {
             BackendErrorKind::ContextTooLong
