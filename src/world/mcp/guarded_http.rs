@@ -117,7 +117,7 @@ impl GuardedHttpClient {
             format!("`{shown_url}`: {}", root_cause(&error))
         };
         let mut reply = self.client.execute(request).await.map_err(request_error)?;
-        let is_down = is_outage(received.status());
+        let is_down = is_outage(reply.status());
         self.failures.is_down.store(is_down, Ordering::Relaxed);
         let mut response = Response::builder().status(reply.status());
         for (name, value) in reply.headers() {
