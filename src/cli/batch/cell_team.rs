@@ -46,6 +46,7 @@ pub(super) fn load_cell_team(
 
 /// Returns the number of the frozen config of `task`; in a frozen task, `config` is that number.
 fn config_number(task: &BatchTask) -> Result<usize> {
+    // The first config is that of the batch, for tasks that name none.
     let number = task.config.as_deref().unwrap_or("0").parse();
     number.map_err(|_| Error::bug("a frozen task names no number of a config"))
 }
