@@ -1,4 +1,4 @@
-//! The events of a run as its log has them, and its answers.
+//! The events of a run as its log has them, its answers, and whether it was resumed since.
 
 use std::sync::Arc;
 
