@@ -9,8 +9,8 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::world::io::locate::resolve_existing;
 
-/// Requires that everything that a run writes to is below `work`, also where symlinks lead, and that
-/// the config records no replies in a file of its own.
+/// Requires that everything that a run writes to is below `work`, also where symlinks lead, and
+/// that the config records no replies in a file of its own.
 ///
 /// # Errors
 /// Something is elsewhere, or the config has `record`.
