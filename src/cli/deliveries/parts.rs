@@ -8,7 +8,8 @@ use crate::world::delivery::undo::{AppliedDelivery, DeliveredState};
 use crate::world::store::delivery_names::{names_of, names_of_pipeline, pipeline_of, run_of};
 use crate::world::store::pipelines;
 
-/// Returns the names of the deliveries of the run or pipeline `name`, newest first.
+/// Returns the names of the deliveries of the run or pipeline `name` that offered or applied
+/// something, newest first.
 pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut names = if pipelines::is_name(name) {
         names_of_pipeline(pipelines::short_name(name), deliveries)?
