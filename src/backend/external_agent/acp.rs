@@ -322,8 +322,8 @@ fn encode_failure(id: &Value, code: i64, message: &str) -> String {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
 }
 
-/// Returns the launch options of Google's program: it authenticates with an API key, neither updates
-/// itself nor reports its usage, and may use all open directories.
+/// Returns the launch options of Google's program: it authenticates with an API key, neither
+/// updates itself nor reports its usage, and may use all open directories.
 pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
     let settings = json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
