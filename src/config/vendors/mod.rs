@@ -140,14 +140,13 @@ const CHAT: Vendor = Vendor {
     alternative: None,
 };
 
-/// The type that needs no key.
+/// The common properties of types that need no key.
 const KEYLESS: Vendor = Vendor {
     key_requirement: KeyRequirement::Optional,
     ..CHAT
 };
 
-/// A server on the user's own machine or network: a server, a program or
-/// a script.
+/// The common properties of servers on the user's own machine or network.
 const LOCAL: Vendor = Vendor {
     is_local_server: true,
     ..KEYLESS
