@@ -116,7 +116,7 @@ pub struct Vendor {
     pub base_url_variable: Option<&'static str>,
     /// Whether its models accept images, unless a config says otherwise.
     pub image_input: ImageInput,
-    /// Whether it runs on the user's own machine or network, as a server, a program or a script.
+    /// Whether it is a server on the user's own machine or network.
     pub is_local_server: bool,
     /// The command that starts it, as it is named in hints.
     pub start_command: Option<&'static str>,
