@@ -145,8 +145,9 @@ fn groups_do_not_get_into_each_others_way() {
 fn groups_of_dead_runs_are_removed() {
     let Some(cgroups) = cgroups() else { return };
     let parent = &cgroups.parents[0].dir;
-    let mut ended = start_shell("exit");
+    let mut ended = start_shell("read forever");
     let owner_gone = process_identity(id(&ended)).unwrap();
+    drop(ended.stdin.take());
     ended.wait().unwrap();
     let mut living = start_shell("read forever");
     let owner_living = process_identity(id(&living)).unwrap();
