@@ -139,15 +139,17 @@ impl StageMerger<'_> {
         stage_result: &StageResult,
     ) -> Result<MergeAttempt> {
         let repository = &self.pipeline.repository;
+        let main = repository.tip().await?;
+        let merge_result = repository.bare_repository.merge(&main, commit).await?;
         if let Some(explanation) = self.explain_excluded_files(commit).await? {
-            let tree = repository.bare_repository.tree_of(commit).await?;
+            // The commit of a repair has the shared branch as a parent, so its files must be there.
+            let (MergeResult::Clean(tree) | MergeResult::Conflict { tree, .. }) = merge_result;
             return Ok(MergeAttempt::Rejected(excluded_files_rejection(
                 &explanation,
                 tree,
             )));
         }
-        let main = repository.tip().await?;
-        let tree = match repository.bare_repository.merge(&main, commit).await? {
+        let tree = match merge_result {
             MergeResult::Clean(tree) => tree,
             MergeResult::Conflict { tree, files } => {
                 return Ok(MergeAttempt::Rejected(conflict_rejection(&files, tree)));

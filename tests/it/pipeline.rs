@@ -361,6 +361,32 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
 }
 
 #[test]
+fn work_that_git_cannot_hold_is_repaired_without_losing_what_was_merged_before() {
+    let (one, two) = (
+        write_call("implementer/1", "1"),
+        format!(
+            "{}, {}",
+            write_call("implementer/2", "2"),
+            write_call("implementer/git~1/f", "x")
+        ),
+    );
+    let mend = "{name: read_text_file, arguments: {path: implementer/git~1/f}}, \
+                {name: delete_file, arguments: {path: implementer/git~1/f}}";
+    let config = pipeline_config(TWO, &two_implementers(&one, &two, mend), "");
+    let finished = Project::new().config(&config).args(["go"]).success();
+    let tree = hub_git(
+        finished.project(),
+        &["ls-tree", "-r", "--name-only", "main", "implementer/"],
+    );
+    assert_eq!(tree, "implementer/1\nimplementer/2\n");
+    let role_questions = asked_questions(&finished);
+    let tasks = role_questions
+        .iter()
+        .filter(|(_, question)| question.contains("git cannot hold these files"));
+    assert_eq!(tasks.count(), 1);
+}
+
+#[test]
 fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
     let (one, two) = (
         write_call("implementer/f", "one\\n"),
