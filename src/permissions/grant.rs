@@ -147,13 +147,25 @@ impl Grant {
 }
 
 /// Adds `new` to `grants`. A grant with the same root, scope and kind is raised to the higher
-/// permission and never lowered; it keeps its exceptions, and those of `new` are dropped.
+/// permission and never lowered; the exceptions of both apply.
 pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
     let is_same =
         |old: &&mut Grant| old.root == new.root && old.scope == new.scope && old.kind == new.kind;
     match grants.iter_mut().find(is_same) {
-        Some(old) => old.permission = old.permission.max(new.permission),
+        Some(old) => {
+            old.permission = old.permission.max(new.permission);
+            add_missing(&mut old.hidden, new.hidden);
+            add_missing(&mut old.protected, new.protected);
+        }
         None => grants.push(new),
+    }
+}
+
+fn add_missing(paths: &mut Vec<RelPath>, more_paths: Vec<RelPath>) {
+    for path in more_paths {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
     }
 }
 

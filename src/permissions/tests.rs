@@ -226,6 +226,23 @@ fn merging_only_raises() {
 }
 
 #[test]
+fn merging_keeps_the_exceptions_of_both() {
+    let rel_path = |path: &str| RelPath::new(path).unwrap();
+    let tree = |hidden: &str, protected: &str| {
+        let mut grant = Grant::tree(real("/g"), GrantKind::Context, Read);
+        grant.hidden = vec![rel_path(hidden)];
+        grant.protected = vec![rel_path(protected)];
+        grant
+    };
+    let mut merged = vec![tree("a", "x")];
+    super::grant::merge(&mut merged, tree("b", "x"));
+    super::grant::merge(&mut merged, tree("a", "y"));
+    assert_eq!(merged.len(), 1);
+    assert_eq!(merged[0].hidden, [rel_path("a"), rel_path("b")]);
+    assert_eq!(merged[0].protected, [rel_path("x"), rel_path("y")]);
+}
+
+#[test]
 fn every_rule_does_what_its_examples_say() {
     let decide = |example: &RuleExample| {
         let mut grant = Grant::tree(real("/g"), example.kind, example.granted);
