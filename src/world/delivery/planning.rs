@@ -163,14 +163,11 @@ type PlanningResult = std::result::Result<(), EntryRejection>;
 
 impl LayerPlanner<'_> {
     fn plan_layer(mut self) -> Result<()> {
-        let listing = self.list_layer();
+        let path = self.tree_path.to_abs();
+        let plan_error = |error| delivery_error("plan the delivery to", &path, error);
+        let listing = self.list_layer().map_err(plan_error)?;
         if let Some(limit) = listing.reached_limit {
-            let path = self.tree_path.to_abs();
-            return Err(delivery_error(
-                "plan the delivery to",
-                &path,
-                FileSystemError::Limit(limit),
-            ));
+            return Err(plan_error(FileSystemError::Limit(limit)));
         }
         for (rel, fault) in &listing.unreadable {
             self.record_refusal(
@@ -195,11 +192,9 @@ impl LayerPlanner<'_> {
 
     /// Lists all names of the layer that may be changed, parents first. The others are recorded,
     /// once.
-    fn list_layer(&mut self) -> TreeListing {
-        let Ok(layer) = self.layer.try_clone() else {
-            return TreeListing::default();
-        };
-        TreeListing::list(&layer, &mut |entry: &ListedEntry| {
+    fn list_layer(&mut self) -> std::result::Result<TreeListing, FileSystemError> {
+        let layer = self.layer.try_clone()?;
+        Ok(TreeListing::list(&layer, &mut |entry: &ListedEntry| {
             let is_left_out = self.left_out.contains(&entry.rel);
             if is_left_out && entry.kind == FileKind::Directory {
                 return EntrySelection::Excluded;
@@ -213,7 +208,7 @@ impl LayerPlanner<'_> {
                 let _opened = make_readable(&layer, &entry.rel);
             }
             EntrySelection::Deep
-        })
+        }))
     }
 
     /// Returns why nothing may be changed at `rel`; `None` if it may.
