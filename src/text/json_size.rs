@@ -5,7 +5,8 @@
 pub(crate) const JSON_VALUES_MAX: usize = 100_000;
 
 /// Counts the values of a text that comes in pieces, including object keys, by the `[`, `{`, `,`
-/// and `:` before them.
+/// and `:` before them. The outermost value is not counted, and an empty list or mapping counts one
+/// more, which is near enough for a limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct JsonValueCounter {
     count: usize,

@@ -1,5 +1,6 @@
 //! Cancels a turn of an external agent: where the protocol supports it, asks the agent to end the
-//! turn and waits a moment for it. An agent that does not react is killed.
+//! turn and waits a moment for it. The caller ends the process afterwards, whether or not the agent
+//! has reacted.
 
 use std::time::Duration;
 

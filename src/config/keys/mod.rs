@@ -152,7 +152,7 @@ pub enum IgnoredEffect {
     /// A restriction that the user relies on: the key is an error, unless its value restricts
     /// nothing.
     Restricts,
-    /// The same as `Restricts`, but for these values only.
+    /// Like `Restricts`, but of scalars only these are errors.
     RestrictsAs(&'static [&'static str]),
 }
 
@@ -311,8 +311,8 @@ impl ConfigKey {
 }
 
 impl KeySection {
-    /// Returns the rows of all keys that are known here: the section's own, and those of a backend
-    /// that are treated as in a backend.
+    /// Returns the rows of all keys that are known here: the section's own and, with `AsInBackend`,
+    /// those of a backend that massgen does not act on.
     pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
         let backend_keys = match self.unknown_keys {
             UnknownKeys::AsInBackend => backend::BACKEND.keys,

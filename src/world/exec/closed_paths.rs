@@ -115,6 +115,7 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         let name_path = self.root.join(entry.rel);
         let path = name_path.real();
         if self.gate.most_specific_grant(path) != Some(self.root.grant()) {
+            // A more specific grant: its tree is walked for itself.
             return WalkAction::Skip;
         }
         // A symlink cannot be covered by a mount, and what it points to is closed by itself if need

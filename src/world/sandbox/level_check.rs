@@ -148,7 +148,7 @@ fn run_check(sandbox: &Sandbox, directory: &AbsPath) -> Result<Option<String>> {
     let directories = LevelCheckDirectories::prepare(staging.path())?;
     let run_result = directories.run(sandbox);
     let leak = directories.find_leak(sandbox.level());
-    // The kernel leaves it without permissions, so that only root could remove it with the tree.
+    // overlayfs creates `work/work` without permissions: only root could remove it with the tree.
     dir::remove_empty(&directories.layer.work.join("work"));
     Ok(run_result?.or(leak))
 }

@@ -9,7 +9,7 @@ use crate::cli::output::{StyledLine, TextStyle};
 /// Indentation of a reason.
 const INDENT: &str = "     ";
 
-/// Returns the lines of the votes.
+/// Returns the lines of the current answers, the winner with what decided, and all votes.
 pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
     let ballot = scene.run.ballot();
     let name = |agent| {

@@ -1,6 +1,6 @@
 //! Looks for trees in a container on another machine that commands may only read, and could move
-//! away all the same, because the directory above is theirs. Later commands would read what they
-//! put there.
+//! away all the same, because they may write to the directory above. Later commands would read what
+//! they put there.
 
 use std::io::Read;
 use std::time::Duration;

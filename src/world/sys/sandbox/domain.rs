@@ -1,5 +1,6 @@
-//! The Landlock domain of the program: a second barrier, made from the same accessible paths. It
-//! restricts the thread that enters it and everything that thread starts, and cannot be left.
+//! The Landlock domain of the program, made from the same accessible paths as the mounts. At level
+//! `landlock` it is the only barrier to the disk, at the others the second one. It restricts the
+//! thread that enters it and everything that thread starts, and cannot be left.
 //! Rights that the kernel does not know are left out; [`LandlockDomain::enter`] reports whether
 //! anything is enforced at all.
 
@@ -57,7 +58,7 @@ impl LandlockDomain {
                 .create()?,
             TcpPorts::Only(port) => rules
                 .handle_access(AccessNet::BindTcp)?
-                // Without this right, this port would be no different from any other.
+                // A kernel without this right must fail here: otherwise all ports would be open.
                 .set_compatibility(CompatLevel::HardRequirement)
                 .handle_access(AccessNet::ConnectTcp)?
                 .set_compatibility(CompatLevel::BestEffort)

@@ -1,6 +1,6 @@
 //! A private directory of the user, in a parent directory where only that user can create or rename
-//! entries. All paths are opened beneath a directory handle, without following symlinks or crossing
-//! mount points, so no other user can have written what is read.
+//! entries. The parent is opened without following symlinks, and everything in it beneath its
+//! handle and without crossing mount points, so no other user can have written what is read.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;
