@@ -352,3 +352,9 @@ impl fmt::Display for NestingStep {
         }
     }
 }
+
+/// Returns whether `name` is one of these long options or the beginning of one: GNU programs accept
+/// abbreviations.
+pub(super) fn names_long_option(name: &str, options: &[&str]) -> bool {
+    !name.is_empty() && options.iter().any(|option| option.starts_with(name))
+}

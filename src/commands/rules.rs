@@ -3,7 +3,7 @@
 
 use crate::commands::CommandPolicy::{self, Standard, Strict};
 use crate::commands::PrivilegePolicy;
-use crate::commands::line::{ForkBomb, ShellWord, SimpleCommand};
+use crate::commands::line::{ForkBomb, ShellWord, SimpleCommand, names_long_option};
 
 /// A text rule.
 #[derive(Clone, Copy, Debug)]
@@ -307,8 +307,7 @@ fn removes_root(command: &SimpleCommand) -> bool {
     let is_recursive = command
         .arguments()
         .any(|word| match word.strip_prefix("--") {
-            // GNU programs accept abbreviated options.
-            Some(long) => !long.is_empty() && "recursive".starts_with(long),
+            Some(long) => names_long_option(long, &["recursive"]),
             None => word
                 .strip_prefix('-')
                 .is_some_and(|letters| letters.contains(['r', 'R'])),

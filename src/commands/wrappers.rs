@@ -1,7 +1,7 @@
 //! Programs that run other programs named by their arguments or input: shells, `env`, `xargs`,
 //! `sudo` and similar. A program that is not in the table is assumed to run nothing.
 
-use crate::commands::line::{ShellWord, SimpleCommand, WordPiece, WrappedKind};
+use crate::commands::line::{ShellWord, SimpleCommand, WordPiece, WrappedKind, names_long_option};
 
 /// What a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -338,12 +338,6 @@ static WRAPPERS: &[WrapperProgram] = &[
     },
 ];
 
-/// Returns whether `name` is one of these long options or the beginning of one: GNU programs accept
-/// abbreviations.
-fn names_option(name: &str, options: &[&str]) -> bool {
-    !name.is_empty() && options.iter().any(|option| option.starts_with(name))
-}
-
 /// Returns what a command runs; `has_piped_input` says whether its input is the output of another
 /// command.
 pub(super) fn wrapped_command(command: &SimpleCommand, has_piped_input: bool) -> WrappedCommand {
@@ -457,15 +451,16 @@ impl<'a> WrapperArguments<'a> {
     fn take_option(&mut self, wrapper: &WrapperProgram, option: &str) {
         if let Some(long_option) = option.strip_prefix("--") {
             let (name, value) = long_option.split_once('=').unwrap_or((long_option, ""));
-            let is_script = names_option(name, wrapper.script_options);
-            if wrapper.style == WrapperStyle::WordsAndInput && names_option(name, &["replace"]) {
+            let is_script = names_long_option(name, wrapper.script_options);
+            if wrapper.style == WrapperStyle::WordsAndInput && names_long_option(name, &["replace"])
+            {
                 self.placeholder = Some(placeholder_or_default(value));
             }
             if is_script && long_option.contains('=') {
                 self.script = Some(ShellWord::literal(value));
             } else if is_script {
                 self.script = self.take_word();
-            } else if !long_option.contains('=') && names_option(name, wrapper.value_options) {
+            } else if !long_option.contains('=') && names_long_option(name, wrapper.value_options) {
                 let _value = self.take_word();
             }
             return;
