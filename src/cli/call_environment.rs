@@ -97,6 +97,12 @@ impl CallEnvironment {
         isolation: CommandIsolation<'_>,
         grants: &GrantsFile,
     ) -> Result<Self> {
+        let workspace = grants.base().to_abs();
+        let access = CallerAccess {
+            caller: DEFAULT_CALLER,
+            grants: grants.grants(),
+            workspace: &workspace,
+        };
         Self::prepare(
             host,
             |host_environment, directories, temporary_directory| match isolation {
@@ -111,23 +117,11 @@ impl CallEnvironment {
                     )
                 }
                 CommandIsolation::Container(image) => {
-                    let workspace = grants.base().to_abs();
-                    let access = CallerAccess {
-                        caller: DEFAULT_CALLER,
-                        grants: grants.grants(),
-                        workspace: &workspace,
-                    };
                     let container =
                         build_call_container(image, access, temporary_directory, host_environment)?;
                     Ok(ExecBackend::Container(Arc::new(container)))
                 }
                 CommandIsolation::Pod(image) => {
-                    let workspace = grants.base().to_abs();
-                    let access = CallerAccess {
-                        caller: DEFAULT_CALLER,
-                        grants: grants.grants(),
-                        workspace: &workspace,
-                    };
                     let pod = build_call_pod(image, access, temporary_directory, host_environment)?;
                     Ok(ExecBackend::Container(Arc::new(pod)))
                 }
