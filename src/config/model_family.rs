@@ -4,7 +4,7 @@
 use crate::config::backend::BackendConfig;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
-use crate::config::vendors::{self, VendorConnection};
+use crate::config::vendors::{self, Vendor};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spending::models::{KnownModel, ModelList, ModelQuery, PricingVendor};
@@ -202,8 +202,7 @@ pub fn reject_model_lists(models: &[String]) -> Result<()> {
 
 /// Returns whether `--backend` takes the name of this vendor.
 fn is_backend_type(name: &str) -> bool {
-    vendors::find_vendor(name)
-        .is_some_and(|vendor| matches!(vendor.connection, VendorConnection::Http(_)))
+    vendors::find_vendor(name).is_some_and(Vendor::is_http)
 }
 
 /// Returns the error that a model's name does not show its maker, or that there is no model. Its
