@@ -18,7 +18,7 @@ use crate::external_agent_ends::ENDS_WITHIN;
 use crate::external_agents::{
     OPENED, PROTOCOLS, check_with, external_agent, external_agent_project,
 };
-use crate::pipeline::{hub_git, pipeline_config, stage_events};
+use crate::pipeline::{bare_repository_git, pipeline_config, stage_events};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::runs::files_below;
@@ -295,7 +295,8 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
             assert!(line.contains(expected), "{step}\n{line}\n{reports:#?}");
         }
     }
-    let file = |path: &str| hub_git(finished.project(), &["show", &format!("main:{path}")]);
+    let file =
+        |path: &str| bare_repository_git(finished.project(), &["show", &format!("main:{path}")]);
     assert_eq!(file("planner/PLAN.md"), "a plan");
     assert_eq!(file("tester/USAGE.md"), "so");
 }
@@ -334,7 +335,7 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
     let output = project.command().args(arguments).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stderr}");
-    let file = |path: &str| hub_git(&project, &["show", &format!("main:{path}")]);
+    let file = |path: &str| bare_repository_git(&project, &["show", &format!("main:{path}")]);
     assert_eq!(file("planner/PLAN.md"), "a plan");
     assert_eq!(file("planner/prompts.txt").trim(), "begun begun");
 }

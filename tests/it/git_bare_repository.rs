@@ -1,5 +1,5 @@
-//! Other operations of massgen in a bare repository: histories, trees, branches, reverts, and nested
-//! repositories of agents. Agents may choose any names in trees.
+//! Other operations of massgen in a bare repository: histories, trees, branches, reverts, and
+//! nested repositories of agents. Agents may choose any names in trees.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,7 +18,7 @@ use massgen::world::git::private_repository::PrivateRepositorySpec;
 use massgen::world::git::project::ProjectRepository;
 
 /// A bare repository in its own directory.
-pub(crate) struct HubFixture {
+pub(crate) struct BareRepositoryFixture {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) bare_repository: BareRepository,
 }
@@ -56,7 +56,7 @@ fn plain_git(dir: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-impl HubFixture {
+impl BareRepositoryFixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let bare_repository = abs(&dir.path().join("hub.git"));
@@ -138,7 +138,7 @@ impl HubFixture {
 
 #[tokio::test]
 async fn a_history_is_read_as_it_was_made() {
-    let fixture = HubFixture::new().await;
+    let fixture = BareRepositoryFixture::new().await;
     let bare_repository = &fixture.bare_repository;
     let messages = [
         "one\n",
@@ -200,7 +200,10 @@ async fn a_history_is_read_as_it_was_made() {
 
 #[tokio::test]
 async fn trees_of_any_names_are_changed_and_looked_into() {
-    for fixture in [HubFixture::new().await, HubFixture::of_long_names().await] {
+    for fixture in [
+        BareRepositoryFixture::new().await,
+        BareRepositoryFixture::of_long_names().await,
+    ] {
         let bare_repository = &fixture.bare_repository;
         let odd = [
             OsStr::new("-x"),
@@ -288,7 +291,7 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
 
 #[tokio::test]
 async fn a_link_is_no_file() {
-    let fixture = HubFixture::new().await;
+    let fixture = BareRepositoryFixture::new().await;
     let work = fixture.checkout("work");
     let first = fixture.put(None, &[("a", Some("a"))]).await;
     work.show(&first).await.unwrap();
@@ -304,7 +307,7 @@ async fn a_link_is_no_file() {
 
 #[tokio::test]
 async fn branches_are_listed_measured_and_removed() {
-    let fixture = HubFixture::new().await;
+    let fixture = BareRepositoryFixture::new().await;
     let bare_repository = &fixture.bare_repository;
     assert_eq!(bare_repository.branches().await.unwrap(), []);
     let first = fixture.put(None, &[("a", Some("1"))]).await;
@@ -344,7 +347,7 @@ async fn branches_are_listed_measured_and_removed() {
 
 #[tokio::test]
 async fn merged_work_is_reverted_or_its_conflicts_are_named() {
-    let fixture = HubFixture::new().await;
+    let fixture = BareRepositoryFixture::new().await;
     let bare_repository = &fixture.bare_repository;
     let first = fixture.put(None, &[("a", Some("1\n"))]).await;
     let changes = [("a", Some("2\n")), ("new", Some("n\n"))];
@@ -378,7 +381,10 @@ async fn merged_work_is_reverted_or_its_conflicts_are_named() {
 
 #[tokio::test]
 async fn an_agent_has_a_repository_that_is_its_own() {
-    for fixture in [HubFixture::new().await, HubFixture::of_long_names().await] {
+    for fixture in [
+        BareRepositoryFixture::new().await,
+        BareRepositoryFixture::of_long_names().await,
+    ] {
         let bare_repository = &fixture.bare_repository;
         let first = fixture.put(None, &[("a.txt", Some("1\n"))]).await;
         let tip = fixture.put(Some(&first), &[("b.txt", Some("2\n"))]).await;
@@ -453,7 +459,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
 
 #[tokio::test]
 async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
-    let fixture = HubFixture::new().await;
+    let fixture = BareRepositoryFixture::new().await;
     let bare_repository = &fixture.bare_repository;
     let first = fixture.put(None, &[("src/a.txt", Some("1\n"))]).await;
     let work = fixture.checkout("work");

@@ -17,7 +17,7 @@ use massgen::world::git::checkout::Checkout;
 use massgen::world::git::object::ObjectId;
 
 use crate::git::{GitFixture, commit_checkout, create_trap, take_triggered, write_file};
-use crate::pipeline::{git_in, hub_git, pipeline_config, role_replies};
+use crate::pipeline::{bare_repository_git, git_in, pipeline_config, role_replies};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -240,5 +240,5 @@ fn a_role_runs_nothing_outside_its_sandbox_by_way_of_a_submodule() {
     let head = git_in(&root, &["rev-parse", "HEAD"]);
     let works = ["--", ".", ":!.pipeline"];
     let diff = [&["diff", "--name-only", head.trim(), "main"], &works[..]].concat();
-    assert_eq!(hub_git(finished.project(), &diff), "new.txt\n");
+    assert_eq!(bare_repository_git(finished.project(), &diff), "new.txt\n");
 }

@@ -60,9 +60,9 @@ pub(crate) fn pipeline_dir(project: &Project) -> PathBuf {
 
 /// Returns the output of plain git in the repository of the only pipeline.
 #[track_caller]
-pub(crate) fn hub_git(project: &Project, arguments: &[&str]) -> String {
-    let hub = pipeline_dir(project).join("hub.git");
-    git_in(&hub, arguments)
+pub(crate) fn bare_repository_git(project: &Project, arguments: &[&str]) -> String {
+    let bare_repository = pipeline_dir(project).join("hub.git");
+    git_in(&bare_repository, arguments)
 }
 
 /// Runs massgen with `arguments` in the project, and kills it after `time` if it has not ended by
@@ -104,7 +104,7 @@ pub(crate) fn git_in(dir: &Path, arguments: &[&str]) -> String {
 }
 
 fn commit_subjects(project: &Project) -> Vec<String> {
-    let listing = hub_git(
+    let listing = bare_repository_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
@@ -169,7 +169,7 @@ fn the_example_builds_a_program_in_two_iterations() {
         "{}",
         finished.stdout()
     );
-    hub_git(finished.project(), &["fsck", "--strict"]);
+    bare_repository_git(finished.project(), &["fsck", "--strict"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
     let finished = Project::new()
         .args(["--config", DEMO, "a prime tester"])
         .success();
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -198,7 +198,8 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
             "user/tried.txt",
         ]
     );
-    let branches = hub_git(finished.project(), &["branch", "--format=%(refname:short)"]);
+    let branches =
+        bare_repository_git(finished.project(), &["branch", "--format=%(refname:short)"]);
     let roles: Vec<&str> = branches
         .lines()
         .filter_map(|name| name.rsplit_once('/'))
@@ -215,7 +216,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
             "user"
         ]
     );
-    let role_commits = hub_git(
+    let role_commits = bare_repository_git(
         finished.project(),
         &["log", "--format=%an|%ae|%s", "--no-merges", "main"],
     );
@@ -228,7 +229,7 @@ fn the_example_leaves_a_directory_and_a_branch_for_each_role() {
         "{}",
         finished.stdout()
     );
-    hub_git(finished.project(), &["fsck", "--strict"]);
+    bare_repository_git(finished.project(), &["fsck", "--strict"]);
 }
 
 #[test]
@@ -331,7 +332,7 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
     );
     let config = pipeline_config(TWO, &two_implementers(&one, &two, "{name: none}"), "");
     let finished = Project::new().config(&config).args(["go"]).success();
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main", "implementer/"],
     );
@@ -374,7 +375,7 @@ fn work_that_git_cannot_hold_is_repaired_without_losing_what_was_merged_before()
                 {name: delete_file, arguments: {path: implementer/git~1/f}}";
     let config = pipeline_config(TWO, &two_implementers(&one, &two, mend), "");
     let finished = Project::new().config(&config).args(["go"]).success();
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main", "implementer/"],
     );
@@ -400,7 +401,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
     let config = pipeline_config(TWO, &two_implementers(&one, &two, &mend), check);
     let finished = Project::new().config(&config).args(["go"]).success();
     assert_eq!(
-        hub_git(finished.project(), &["show", "main:implementer/f"]),
+        bare_repository_git(finished.project(), &["show", "main:implementer/f"]),
         "one\ntwo\n"
     );
     let role_questions = asked_questions(&finished);
@@ -417,7 +418,9 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         read.contains("<<<<<<<") && read.contains("|||||||"),
         "{read}"
     );
-    for commit in hub_git(finished.project(), &["rev-list", "--first-parent", "main"]).lines() {
+    for commit in
+        bare_repository_git(finished.project(), &["rev-list", "--first-parent", "main"]).lines()
+    {
         let grep = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
             .current_dir(pipeline_dir(finished.project()).join("hub.git"))
@@ -453,10 +456,10 @@ fn work_that_fails_checks_returns_to_its_role_and_is_not_merged() {
         finished.stderr()
     );
     assert_eq!(
-        hub_git(finished.project(), &["show", "main:implementer/run.sh"]),
+        bare_repository_git(finished.project(), &["show", "main:implementer/run.sh"]),
         "exit 0\n"
     );
-    let shown = hub_git(
+    let shown = bare_repository_git(
         finished.project(),
         &[
             "log",
@@ -492,7 +495,7 @@ fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
         stderr.contains("was not merged after 2 attempts"),
         "{stderr}"
     );
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -616,7 +619,7 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
         "{}",
         finished.stderr()
     );
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -629,11 +632,11 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
     ];
     assert_eq!(tree.lines().collect::<Vec<_>>(), expected);
     assert_eq!(
-        hub_git(finished.project(), &["show", "main:src/old.txt"]),
+        bare_repository_git(finished.project(), &["show", "main:src/old.txt"]),
         "old\n"
     );
     assert_eq!(
-        hub_git(finished.project(), &["show", "main:.pipeline/TASK.md"]),
+        bare_repository_git(finished.project(), &["show", "main:.pipeline/TASK.md"]),
         "go\n"
     );
     finished.has_no("src/new.txt");
@@ -650,7 +653,7 @@ fn answers_come_from_a_file() {
     let finished = project
         .args(["--clarifications", "answers.txt", "go"])
         .success();
-    let shared = hub_git(
+    let shared = bare_repository_git(
         finished.project(),
         &["show", "main:SHARED_UNDERSTANDING.md"],
     );
@@ -735,7 +738,7 @@ fn a_role_can_be_a_team_that_votes() {
     );
     let finished = Project::new().config(&config).args(["go"]).success();
     assert_eq!(
-        hub_git(finished.project(), &["show", "main:planner/PLAN.md"]),
+        bare_repository_git(finished.project(), &["show", "main:planner/PLAN.md"]),
         "ben"
     );
     let subjects = commit_subjects(finished.project());

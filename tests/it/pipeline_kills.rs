@@ -12,7 +12,7 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use crate::pipeline::{
-    hub_git, killed_after, pipeline_config, pipeline_dir, role_replies, write_call,
+    bare_repository_git, killed_after, pipeline_config, pipeline_dir, role_replies, write_call,
 };
 use crate::project::Project;
 use crate::repetition::repetitions;
@@ -67,17 +67,20 @@ fn project() -> Project {
 
 /// Returns the result of a pipeline: its steps, and its files.
 fn pipeline_outcome(project: &Project) -> (String, String) {
-    let steps = hub_git(
+    let steps = bare_repository_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
-    (steps, hub_git(project, &["ls-tree", "-r", "main"]))
+    (
+        steps,
+        bare_repository_git(project, &["ls-tree", "-r", "main"]),
+    )
 }
 
 /// Checks that the repository is intact and that each state of the shared branch passes its check.
 fn expect_whole(project: &Project, note: &str) {
-    hub_git(project, &["fsck", "--strict", "--no-dangling"]);
-    for commit in hub_git(project, &["rev-list", "--first-parent", "main"]).lines() {
+    bare_repository_git(project, &["fsck", "--strict", "--no-dangling"]);
+    for commit in bare_repository_git(project, &["rev-list", "--first-parent", "main"]).lines() {
         let marked = Command::new("git")
             .args(["-c", "safe.directory=*", "grep", "-q", "<<<<<<<", commit])
             .current_dir(pipeline_dir(project).join("hub.git"))

@@ -13,7 +13,7 @@ use std::process::Stdio;
 
 use portable_pty::{PtySize, native_pty_system};
 
-use crate::pipeline::{git_in, hub_git, pipeline_config, role_replies, write_call};
+use crate::pipeline::{bare_repository_git, git_in, pipeline_config, role_replies, write_call};
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
@@ -41,7 +41,7 @@ fn check_pipeline(prepare: impl Fn(&Path), form: &str) -> FinishedCommand {
     let project = project();
     prepare(&project.path(""));
     let finished = project.args(["go"]).success();
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -174,12 +174,12 @@ fn two_pipelines_in_one_project_do_not_meet() {
         assert!(output.status.success(), "{stderr}");
     }
     let all = fs::read_dir(project.path(".massgen/pipelines")).unwrap();
-    let hubs: Vec<_> = all.map(|one| one.unwrap().path().join("hub.git")).collect();
-    assert_eq!(hubs.len(), 2);
-    for hub in hubs {
-        let tree = git_in(&hub, &["ls-tree", "-r", "--name-only", "main"]);
+    let bare_repositories: Vec<_> = all.map(|one| one.unwrap().path().join("hub.git")).collect();
+    assert_eq!(bare_repositories.len(), 2);
+    for bare_repository in bare_repositories {
+        let tree = git_in(&bare_repository, &["ls-tree", "-r", "--name-only", "main"]);
         assert!(tree.contains("src/new.txt"), "{tree}");
-        git_in(&hub, &["fsck", "--strict"]);
+        git_in(&bare_repository, &["fsck", "--strict"]);
     }
 }
 
@@ -192,7 +192,7 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
     let project = Project::new().config(&config).args(["go"]);
     let shown = type_answers(&project, &["8080\r", "\r"]);
     assert!(shown.contains("without an answer, assumed: 80"), "{shown}");
-    let shared = hub_git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
+    let shared = bare_repository_git(&project, &["show", "main:SHARED_UNDERSTANDING.md"]);
     assert!(
         shared.contains("- Which port?\n  the user: 8080\n"),
         "{shared}"
@@ -217,7 +217,10 @@ fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     let project = Project::new().config(&config).args(["go"]);
     let shown = type_answers(&project, &["write b\r"]);
     assert!(shown.contains("still cannot be merged"), "{shown}");
-    assert_eq!(hub_git(&project, &["show", "main:implementer/b"]), "b");
+    assert_eq!(
+        bare_repository_git(&project, &["show", "main:implementer/b"]),
+        "b"
+    );
 }
 
 /// Returns what is shown to a person who types these answers, one per question.

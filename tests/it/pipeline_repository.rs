@@ -476,8 +476,8 @@ impl Receiving {
             .await
             .unwrap()
             .unwrap();
-        let hub_dir = AbsPath::new(dir.path().join("hub.git")).unwrap();
-        let bare_repository = BareRepository::create(git, hub_dir, Some(&project))
+        let repository_dir = AbsPath::new(dir.path().join("hub.git")).unwrap();
+        let bare_repository = BareRepository::create(git, repository_dir, Some(&project))
             .await
             .unwrap();
         Self {

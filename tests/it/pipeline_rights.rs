@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::docker::{IMAGE, daemon};
 use crate::pipeline::{
-    hub_git, pipeline_config, pipeline_dir, role_replies, stage_events, write_call,
+    bare_repository_git, pipeline_config, pipeline_dir, role_replies, stage_events, write_call,
 };
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
@@ -104,9 +104,9 @@ fn commands_have_the_rights_of_their_role_at_each_level() {
     .map(|(line, allowed)| (command_arguments(line), BASH, allowed));
     for level in ["overlay", "namespaces", "landlock"] {
         let finished = try_calls_at(level, &[("tester", &calls)]);
-        let hub = pipeline_dir(finished.project()).join("hub.git");
-        assert!(!hub.join("description").exists(), "{level}");
-        let files = hub_git(
+        let bare_repository = pipeline_dir(finished.project()).join("hub.git");
+        assert!(!bare_repository.join("description").exists(), "{level}");
+        let files = bare_repository_git(
             finished.project(),
             &["ls-tree", "-r", "--name-only", "main"],
         );
@@ -170,7 +170,7 @@ fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
             ],
         ),
     ]);
-    let tree = hub_git(
+    let tree = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
@@ -187,7 +187,7 @@ fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
 
 #[test]
 fn commands_of_a_role_reach_only_its_directory_and_repository() {
-    let hub = "../../hub.git";
+    let bare_repository = "../../hub.git";
     let finished = try_calls(&[(
         "tester",
         &[
@@ -215,14 +215,14 @@ fn commands_of_a_role_reach_only_its_directory_and_repository() {
             ),
             (
                 command_arguments(&format!(
-                    "git --git-dir={hub} update-ref refs/heads/main HEAD"
+                    "git --git-dir={bare_repository} update-ref refs/heads/main HEAD"
                 )),
                 BASH,
                 false,
             ),
             // What it creates there is only in its own view of the disk.
             (
-                command_arguments(&format!("mkdir -p {hub}/hooks")),
+                command_arguments(&format!("mkdir -p {bare_repository}/hooks")),
                 BASH,
                 true,
             ),
@@ -243,9 +243,9 @@ fn commands_of_a_role_reach_only_its_directory_and_repository() {
         ],
     )]);
     let project = finished.project();
-    let tree = hub_git(project, &["ls-tree", "-r", "--name-only", "main"]);
+    let tree = bare_repository_git(project, &["ls-tree", "-r", "--name-only", "main"]);
     assert!(tree.lines().any(|name| name == "tester/b"), "{tree}");
-    let first = hub_git(
+    let first = bare_repository_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
     );
@@ -261,7 +261,7 @@ fn commands_of_a_role_reach_only_its_directory_and_repository() {
         "nothing that an agent made is left for git"
     );
     // Control: the same command succeeds without the sandbox.
-    hub_git(project, &["update-ref", "refs/heads/other", "main"]);
+    bare_repository_git(project, &["update-ref", "refs/heads/other", "main"]);
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
     let stderr = finished.stderr();
     assert!(stderr.contains("tests/unit"), "{stderr}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    let planted = hub_git(finished.project(), &["ls-tree", "main", "tests"]);
+    let planted = bare_repository_git(finished.project(), &["ls-tree", "main", "tests"]);
     assert!(
         planted.starts_with("120000 "),
         "the link is there: {planted}"
@@ -337,7 +337,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
         );
     }
     assert_eq!(found.len(), calls.len());
-    let files = hub_git(
+    let files = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );

@@ -8,7 +8,7 @@
 
 use std::fs;
 
-use crate::pipeline::{git_in, hub_git, pipeline_config, role_replies, write_call};
+use crate::pipeline::{bare_repository_git, git_in, pipeline_config, role_replies, write_call};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -51,12 +51,12 @@ fn check_sent_back(leaves: &str, mends: &str, message: &str) {
         .args(["go"])
         .success();
     assert!(finished.stderr().contains(message), "{}", finished.stderr());
-    let files = hub_git(
+    let files = bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main"],
     );
     assert!(files.contains("kept\n"), "{files}");
-    let log = hub_git(
+    let log = bare_repository_git(
         finished.project(),
         &["log", "--first-parent", "--format=%s", "main"],
     );
@@ -94,7 +94,7 @@ fn a_role_that_leaves_it_as_it_is_ends_the_pipeline_with_the_cause() {
         "{}",
         finished.stderr()
     );
-    let log = hub_git(
+    let log = bare_repository_git(
         finished.project(),
         &["log", "--first-parent", "--format=%s", "main"],
     );
@@ -107,7 +107,7 @@ fn an_answer_may_hold_any_character() {
     let finished = project(&role_replies("", answer), &role_replies("", "nothing"))
         .args(["go"])
         .success();
-    let log = hub_git(finished.project(), &["log", "--format=%s", "main"]);
+    let log = bare_repository_git(finished.project(), &["log", "--format=%s", "main"]);
     assert!(log.contains("[one] did"), "{log}");
 }
 
@@ -130,8 +130,14 @@ fn unreadable_files_and_directories_are_committed() {
         .count();
     assert_eq!(count, 1, "the same sandbox is reported once");
     let project = finished.project();
-    assert_eq!(hub_git(project, &["show", "main:s"]), "s\nagain\n");
-    assert_eq!(hub_git(project, &["show", "main:d/f"]), "1\n2\n");
+    assert_eq!(
+        bare_repository_git(project, &["show", "main:s"]),
+        "s\nagain\n"
+    );
+    assert_eq!(
+        bare_repository_git(project, &["show", "main:d/f"]),
+        "1\n2\n"
+    );
 }
 
 /// Returns a project whose `.gitignore` contains `rules`, and two roles, the second of which is
@@ -164,7 +170,7 @@ fn ignoring(rules: &str, planner: &str) -> String {
         "{}",
         finished.stdout()
     );
-    hub_git(
+    bare_repository_git(
         finished.project(),
         &["ls-tree", "-r", "--name-only", "main", ".pipeline/planner/"],
     )
@@ -199,7 +205,7 @@ fn a_role_that_starts_afresh_lets_those_after_it_work_again() {
     .success();
     let finished = finished.then(["reset", "--role", "one"]).success();
     let finished = finished.then(["--continue"]).success();
-    let log = hub_git(
+    let log = bare_repository_git(
         finished.project(),
         &["log", "--first-parent", "--format=%s", "main"],
     );
@@ -232,7 +238,10 @@ fn a_stage_that_ended_only_in_its_log_is_resumed() {
     let finished = stopped
         .then(["--continue", "--max-tool-calls", "100"])
         .success();
-    assert_eq!(hub_git(finished.project(), &["show", "main:g"]), "2\n");
+    assert_eq!(
+        bare_repository_git(finished.project(), &["show", "main:g"]),
+        "2\n"
+    );
 }
 
 /// The usage of a failed stage counts too.

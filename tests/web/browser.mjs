@@ -185,8 +185,8 @@ export class PageTester {
     const ended = this.phase('ended', page);
     for (let attempt = 0; ; attempt += 1) {
       // The second click of a double click answers no question.
-      await button.dblclick();
       try {
+        await button.dblclick({ timeout: CONFIRM_MS });
         return await confirm.click({ timeout: CONFIRM_MS });
       } catch (error) {
         if (attempt === 9) throw error;

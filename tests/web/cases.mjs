@@ -126,8 +126,7 @@ export const cases = {
     await self.show('#/', all[6]);
     await all[6].getByRole('link', { name: 'say all words in seven tabs' }).waitFor();
     await Promise.all(all.slice(1).map((tab) => tab.close()));
-    // On a busy machine, the run may have said all its words.
-    if (await page.getByRole('button', { name: 'Cancel', exact: true }).isVisible()) await self.cancel();
+    await self.cancel();
     await self.ended();
   },
 
