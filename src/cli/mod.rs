@@ -125,7 +125,7 @@ pub fn run(host: &Host) -> u8 {
 /// Exit status of the process.
 #[derive(Clone, Copy, Debug)]
 enum ProcessStatus {
-    /// A status of massgen's own.
+    /// A status that `docs/config.md` lists.
     Massgen(ExitStatus),
     /// The status of a command that was run for the user.
     Command(u8),

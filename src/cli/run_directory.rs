@@ -53,7 +53,7 @@ pub(crate) fn ask_about_directory(
     if !has_files || is_open || was_declined || is_pipeline || asks_nothing || is_too_broad {
         return Ok(DirectoryDecision::NotDeclined);
     }
-    // Only an error matters: nobody should answer questions about a run that cannot start.
+    // Only an error matters: massgen asks no questions about a run that cannot start.
     connect_all(config, &prepared.models, host)?;
     for line in question_lines(&host.cwd, &[]) {
         output.note(&line);

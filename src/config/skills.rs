@@ -25,7 +25,7 @@ pub struct SkillDirectory {
     pub path: AbsPath,
     /// The author of its content.
     pub author: SkillAuthor,
-    /// Whether the config names it: then the user is told if it does not exist.
+    /// Whether the config names it: then massgen warns if it does not exist.
     pub is_named: bool,
 }
 

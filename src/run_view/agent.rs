@@ -678,8 +678,8 @@ impl AgentView {
         self.resume_calls(at);
     }
 
-    /// Ends the current activity: the agent goes on with the last call that has not ended, such as
-    /// the program whose own call has just ended. Without one, it waits for its model again or is
+    /// Ends the current activity: the agent continues the last call that has not ended, such as the
+    /// program whose own call has just ended. Without one, it waits for its model again or is
     /// idle.
     fn resume_calls(&mut self, at: EventPosition) {
         let mut newest_first = self.calls.iter().rev();

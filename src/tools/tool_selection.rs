@@ -139,7 +139,7 @@ pub fn own_tools() -> impl Iterator<Item = &'static ToolSpec> {
     tools.filter(move |tool| !is_program(tool))
 }
 
-/// Returns whether one of massgen's own tools has this name.
+/// Returns whether a built-in tool has this name.
 pub fn is_own_tool(name: &str) -> bool {
     own_tools().any(|tool| names_tool(name, tool))
 }

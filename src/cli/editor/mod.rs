@@ -209,7 +209,7 @@ fn run(
 }
 
 /// Reads the requested line; if the user asks for it, their own editor edits the text so far.
-/// `None` if nobody waits for the line any more.
+/// Returns `None` if the receiver of `outcome_sender` is gone.
 fn read_line(
     editor: &mut PromptLineEditor,
     line_request: LineRequest,

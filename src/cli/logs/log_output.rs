@@ -28,8 +28,8 @@ pub(super) fn follow(events: &AbsPath, format: ReportFormat, host: &Host) -> Res
     Ok(())
 }
 
-/// Prints the lines of a log. Returns whether nothing more follows: the run has ended, or nobody
-/// reads the output.
+/// Prints the lines of a log. Returns whether printing is over: the run has ended, or the reader of
+/// the output has closed it.
 fn print_lines(
     lines: impl Iterator<Item = LogReadResult>,
     format: ReportFormat,

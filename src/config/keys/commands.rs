@@ -17,7 +17,7 @@ pub(crate) const CODE_PREFIX: &str = "code_";
 /// The prefix of the keys about MassGen's `srt` (the Sandbox Runtime).
 pub(crate) const SRT_PREFIX: &str = "command_line_srt_";
 
-/// What the user is told about keys that open paths in `srt`.
+/// What replaces the keys that open paths in `srt`.
 const READABLE_PATHS: &str = "commands read what is granted and what toolchains need of the \
                               system, and nothing else; open more in `context_paths`";
 
