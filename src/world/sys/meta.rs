@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::FileIdentity;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
@@ -74,23 +75,43 @@ impl FileMetadata {
         self.mode.contains(Mode::WUSR)
     }
 
+    /// Returns what distinguishes the file from all others.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        let FileFingerprint { device, inode, .. } = self.version;
+        FileIdentity { device, inode }
+    }
+
     fn from_stat(stat: &Statx) -> Self {
         let mode = RawMode::from(stat.stx_mode);
         Self {
             kind: FileType::from_raw_mode(mode).into(),
-            version: FileFingerprint {
-                device: (u64::from(stat.stx_dev_major) << 32) | u64::from(stat.stx_dev_minor),
-                inode: stat.stx_ino,
-                size_bytes: stat.stx_size,
-                modified_ns: nanoseconds(stat.stx_mtime),
-                changed_ns: nanoseconds(stat.stx_ctime),
-            },
+            version: fingerprint(stat),
             mode: Mode::from_raw_mode(mode),
             owner: Uid::from_raw(stat.stx_uid),
             group: Gid::from_raw(stat.stx_gid),
             link_count: stat.stx_nlink,
             allocated_bytes: stat.stx_blocks.saturating_mul(BLOCK_BYTES),
         }
+    }
+}
+
+/// Returns what distinguishes the file of `stat` from all others.
+pub(crate) fn identity(stat: &Statx) -> FileIdentity {
+    FileIdentity {
+        device: (u64::from(stat.stx_dev_major) << 32) | u64::from(stat.stx_dev_minor),
+        inode: stat.stx_ino,
+    }
+}
+
+/// Returns what distinguishes the content of the file of `stat` from all others.
+pub(crate) fn fingerprint(stat: &Statx) -> FileFingerprint {
+    let FileIdentity { device, inode } = identity(stat);
+    FileFingerprint {
+        device,
+        inode,
+        size_bytes: stat.stx_size,
+        modified_ns: nanoseconds(stat.stx_mtime),
+        changed_ns: nanoseconds(stat.stx_ctime),
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::path::AbsPath;
-use crate::sandbox_policy::environment::SYSTEM_DIRECTORIES;
+use crate::sandbox_policy::environment::PROGRAM_DIRECTORIES;
 use crate::world::sys::environment::ProcessEnvironment;
 
 /// The most that is read of a program's standard error, in bytes.
@@ -259,7 +259,7 @@ pub(crate) fn find(name: &str, path_variable: &str) -> Option<AbsPath> {
 /// the system, which a sandbox adds to it.
 pub(crate) fn find_as_sandbox(name: &str, path_variable: &str) -> Option<AbsPath> {
     let directories = path_variable.split(':');
-    find_in(directories.chain(SYSTEM_DIRECTORIES.iter().copied()), name)
+    find_in(directories.chain(PROGRAM_DIRECTORIES.iter().copied()), name)
 }
 
 fn find_in<'d>(directories: impl Iterator<Item = &'d str>, name: &str) -> Option<AbsPath> {

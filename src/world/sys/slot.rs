@@ -18,7 +18,7 @@ use crate::world::sys::content::{FileContent, copy};
 use crate::world::sys::dir::{DirectoryHandle, proc_path};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileMetadata, SECOND_NS, modification_timestamps};
+use crate::world::sys::meta::{FileMetadata, modification_timestamps, nanoseconds};
 
 /// The attributes of a file apart from its content.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +154,7 @@ pub(crate) fn birth_identity(handle: impl AsFd) -> Result<(u64, i64), FileSystem
         StatxFlags::BASIC_STATS | StatxFlags::BTIME,
     )?;
     let birth_time = stat.stx_btime;
-    let birth_ns = i128::from(birth_time.tv_sec) * SECOND_NS + i128::from(birth_time.tv_nsec);
+    let birth_ns = nanoseconds(birth_time);
     Ok((stat.stx_ino, i64::try_from(birth_ns).unwrap_or_default()))
 }
 

@@ -649,8 +649,7 @@ impl Gate {
                 Some(hidden_meta) => hidden_meta,
                 None => FileMetadata::from_handle(grant.directory())?,
             };
-            let FileFingerprint { device, inode, .. } = meta.version;
-            Ok((grant.root().to_abs(), FileIdentity { device, inode }))
+            Ok((grant.root().to_abs(), meta.identity()))
         };
         self.state.grants.iter().map(identity).collect()
     }

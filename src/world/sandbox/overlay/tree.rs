@@ -3,8 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::GrantScope;
-use crate::permissions::history::FileFingerprint;
-use crate::sandbox_policy::{FileIdentity, OverlayLayer};
+use crate::sandbox_policy::OverlayLayer;
 use crate::world::sandbox::obstacles::overlay_obstacle;
 use crate::world::sandbox::overlay::{OverlaidTree, OverlayMethod};
 use crate::world::sys::dir::DirectoryHandle;
@@ -145,9 +144,7 @@ impl TreeOverlay {
             },
             (Some(_), Some(_)) => return None,
         };
-        let FileFingerprint { device, inode, .. } =
-            FileMetadata::from_handle(&self.user_tree).ok()?.version;
-        let identity = FileIdentity { device, inode };
+        let identity = FileMetadata::from_handle(&self.user_tree).ok()?.identity();
         Some(OverlayRoot { identity, source })
     }
 

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use uuid::Uuid;
 
 use crate::path::AbsPath;
@@ -62,7 +62,7 @@ impl Cgroups {
         let (mounts, groups) = (text("/proc/self/mountinfo"), text("/proc/self/cgroup"));
         let mut cgroups = Self {
             parents: Vec::new(),
-            owner: process_identity(getpid()).unwrap_or_default(),
+            owner: process_identity(std::process::id()).unwrap_or_default(),
         };
         // Without an identity, no other run could tell that the groups are in use.
         if cgroups.owner.is_empty() {
@@ -324,12 +324,11 @@ fn owner_from_name(name: &str) -> Option<&str> {
 
 /// Identifies a process among all others of this machine: its PID namespace, its PID there, and its
 /// start time.
-fn process_identity(pid: Pid) -> Option<String> {
+fn process_identity(pid: u32) -> Option<String> {
     let namespace: String = pid_namespace()?
         .chars()
         .filter(char::is_ascii_digit)
         .collect();
-    let pid = u32::try_from(pid.as_raw_nonzero().get()).ok()?;
     let start_time = start_time(pid)?;
     Some(format!("{namespace}-{pid}-{start_time}"))
 }
@@ -339,13 +338,11 @@ fn process_identity(pid: Pid) -> Option<String> {
 fn is_owner_alive(owner: &str) -> bool {
     let mut parts = owner.split('-');
     let (namespace, pid_text) = (parts.next(), parts.next());
-    let own_identity = process_identity(getpid()).unwrap_or_default();
+    let own_identity = process_identity(std::process::id()).unwrap_or_default();
     if namespace != own_identity.split('-').next() {
         return true;
     }
-    let pid = pid_text
-        .and_then(|pid_text| pid_text.parse().ok())
-        .and_then(Pid::from_raw);
+    let pid = pid_text.and_then(|pid_text| pid_text.parse().ok());
     pid.and_then(process_identity)
         .is_some_and(|identity| identity == owner)
 }

@@ -69,10 +69,6 @@ fn start_shell(script: &str) -> Child {
         .unwrap()
 }
 
-fn id(child: &Child) -> Pid {
-    Pid::from_child(child)
-}
-
 /// Fills 64 MiB and exits as the program that held them.
 const FILLER: &str = "head -c 67108864 /dev/zero | tail | tr -d '\\0'; exit ${PIPESTATUS[1]}";
 
@@ -146,11 +142,11 @@ fn groups_of_dead_runs_are_removed() {
     let Some(cgroups) = cgroups() else { return };
     let parent = &cgroups.parents[0].dir;
     let mut ended = start_shell("read forever");
-    let owner_gone = process_identity(id(&ended)).unwrap();
+    let owner_gone = process_identity(ended.id()).unwrap();
     drop(ended.stdin.take());
     ended.wait().unwrap();
     let mut living = start_shell("read forever");
-    let owner_living = process_identity(id(&living)).unwrap();
+    let owner_living = process_identity(living.id()).unwrap();
     let elsewhere = owner_gone.replacen(|c: char| c.is_ascii_digit(), "9", 3);
     let names =
         [owner_gone, owner_living, elsewhere].map(|owner| format!("{NAME_PREFIX}-{owner}-0"));

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use crate::path::AbsPath;
-use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::{FileIdentity, SandboxPolicy};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
@@ -48,6 +47,5 @@ pub(crate) fn open_expected(path: &AbsPath, identity: &FileIdentity) -> io::Resu
 fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
     let meta = FileMetadata::from_handle(handle)
         .map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;
-    let FileFingerprint { device, inode, .. } = meta.version;
-    Ok(FileIdentity { device, inode })
+    Ok(meta.identity())
 }

@@ -13,7 +13,7 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, StatxFlags, openat, statx, unlinkat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::geteuid;
@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::FileIdentity;
+use crate::world::sys::meta;
 
 /// The size of the buffer for events, which have at most 272 bytes each.
 const EVENTS_BYTES: usize = 4096;
@@ -86,8 +87,8 @@ impl InboxDirectory {
         let removal = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
         let flags = addition | removal | WatchFlags::ONLYDIR;
         inotify::add_watch(&inotify, path.as_path(), flags)?;
-        let metadata = open_directory(path)?.metadata()?;
-        if let Some(exposure) = find_exposure(&metadata) {
+        let directory = open_directory(path)?;
+        if let Some(exposure) = find_exposure(&directory.metadata()?) {
             return Ok(Err(exposure));
         }
         let (stop_reader, stop_writer) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -95,7 +96,7 @@ impl InboxDirectory {
         thread::Builder::new().spawn(move || forward_changes(&inotify, &stop_reader, &sender))?;
         Ok(Ok(Self {
             path: path.clone(),
-            identity: identity(&metadata),
+            identity: identity(&directory)?,
             changes,
             _stop: stop_writer,
         }))
@@ -110,7 +111,7 @@ impl InboxDirectory {
     /// Opens the directory, if it is still the same.
     fn open_again(&self) -> io::Result<File> {
         let directory = open_directory(&self.path)?;
-        if identity(&directory.metadata()?) == self.identity {
+        if identity(&directory)? == self.identity {
             Ok(directory)
         } else {
             Err(io::Error::new(ErrorKind::NotFound, "it was replaced"))
@@ -180,11 +181,9 @@ fn open_directory(path: &AbsPath) -> io::Result<File> {
     Ok(rustix::fs::open(path.as_path(), flags, Mode::empty())?.into())
 }
 
-fn identity(metadata: &Metadata) -> FileIdentity {
-    FileIdentity {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-    }
+fn identity(directory: &File) -> io::Result<FileIdentity> {
+    let stat = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    Ok(meta::identity(&stat))
 }
 
 /// Sends changes until the directory is gone, nothing receives them, or `stop_reader` is closed.

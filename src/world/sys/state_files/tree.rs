@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::FileIdentity;
-use crate::world::sys::meta::{SECOND_NS, nanoseconds};
+use crate::world::sys::meta::{SECOND_NS, fingerprint, identity, nanoseconds};
 use crate::world::sys::state_files::content::{self, CopyOutcome};
 use crate::world::sys::state_files::file_error;
 
@@ -275,7 +275,7 @@ impl TreeCopier<'_> {
         name: &CStr,
         file_stat: &Statx,
     ) -> Result<Option<FileFingerprint>> {
-        let version = version(file_stat);
+        let version = fingerprint(file_stat);
         if let Some((last, manifest)) = &level.last
             && manifest.files.get(os_str(name)) == Some(&version)
             && rustix::fs::linkat(last, name, &level.to, name, AtFlags::empty()).is_ok()
@@ -332,9 +332,9 @@ impl TreeCopier<'_> {
         self.report.files += 1;
         if let CopyMethod::Writable = self.method {
             let copy = stat(&target, c"").map_err(|error| self.copy_error("look at", error))?;
-            return Ok(Some(version(&copy)));
+            return Ok(Some(fingerprint(&copy)));
         }
-        Ok(Some(version(&file_stat)))
+        Ok(Some(fingerprint(&file_stat)))
     }
 
     fn copy_link(&mut self, level: &CopyLevel<'_>, name: &CStr) -> Result<()> {
@@ -450,24 +450,6 @@ fn stat_path(path: &AbsPath) -> std::result::Result<Statx, Errno> {
         AtFlags::empty(),
         StatxFlags::BASIC_STATS,
     )
-}
-
-fn identity(file_stat: &Statx) -> FileIdentity {
-    FileIdentity {
-        device: (u64::from(file_stat.stx_dev_major) << 32) | u64::from(file_stat.stx_dev_minor),
-        inode: file_stat.stx_ino,
-    }
-}
-
-fn version(file_stat: &Statx) -> FileFingerprint {
-    let FileIdentity { device, inode } = identity(file_stat);
-    FileFingerprint {
-        device,
-        inode,
-        size_bytes: file_stat.stx_size,
-        modified_ns: nanoseconds(file_stat.stx_mtime),
-        changed_ns: nanoseconds(file_stat.stx_ctime),
-    }
 }
 
 fn copy_modified_time(target: &File, file_stat: &Statx) -> std::result::Result<(), Errno> {
