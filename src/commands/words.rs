@@ -238,17 +238,15 @@ fn decode_character(
     (number.and_then(char::from_u32), end)
 }
 
-/// Decodes a number after the first `skip` bytes of `text`, of its lowest 32 bits. Returns it, if
-/// there are digits, and where they end.
+/// Decodes the digits after the first `skip` bytes of `text`. Returns the lowest 32 bits of their
+/// number, if there are digits, and where they end.
 fn decode_digits(text: &str, skip: usize, radix: u32, digits_max: usize) -> (Option<u32>, usize) {
     let digits = text.get(skip..).unwrap_or_default().chars();
-    let digits: Vec<u32> = digits
-        .take(digits_max)
-        .map_while(|c| c.to_digit(radix))
-        .collect();
-    let add_digit = |number: u32, digit: &u32| number.wrapping_mul(radix).wrapping_add(*digit);
-    let number = (!digits.is_empty()).then(|| digits.iter().fold(0, add_digit));
-    (number, skip.saturating_add(digits.len()))
+    let digits = digits.take(digits_max).map_while(|c| c.to_digit(radix));
+    let count = digits.clone().count();
+    let add_digit = |number: u32, digit| number.wrapping_mul(radix).wrapping_add(digit);
+    let number = digits.fold(0, add_digit);
+    ((count > 0).then_some(number), skip.saturating_add(count))
 }
 
 /// Returns the character whose number is the lowest byte of `number`, which is all that bash keeps.

@@ -447,21 +447,23 @@ impl<'a> WrapperArguments<'a> {
         arguments
     }
 
-    /// Adds an option, and takes its value from the words if that is the next one.
+    /// Adds an option, and takes its value from the words unless the option contains it.
     fn take_option(&mut self, wrapper: &WrapperProgram, option: &str) {
         if let Some(long_option) = option.strip_prefix("--") {
-            let (name, value) = long_option.split_once('=').unwrap_or((long_option, ""));
+            let (name, value) = match long_option.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long_option, None),
+            };
             let is_script = names_long_option(name, wrapper.script_options);
             if wrapper.style == WrapperStyle::WordsAndInput && names_long_option(name, &["replace"])
             {
-                self.placeholder = Some(placeholder_or_default(value));
+                self.placeholder = Some(placeholder_or_default(value.unwrap_or_default()));
             }
-            if is_script && long_option.contains('=') {
-                self.script = Some(ShellWord::literal(value));
-            } else if is_script {
-                self.script = self.take_word();
-            } else if !long_option.contains('=') && names_long_option(name, wrapper.value_options) {
-                let _value = self.take_word();
+            match value {
+                Some(value) if is_script => self.script = Some(ShellWord::literal(value)),
+                None if is_script => self.script = self.take_word(),
+                None if names_long_option(name, wrapper.value_options) => drop(self.take_word()),
+                Some(_) | None => {}
             }
             return;
         }
