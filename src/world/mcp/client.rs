@@ -238,26 +238,26 @@ impl McpClient {
     ) -> Result<Self, McpClientError> {
         let client = guarded_client(remote).map_err(McpClientError::Refused)?;
         let user_manager = match &tokens {
-            Some(tokens) => authorized_manager(remote, tokens).await,
+            Some(tokens) => authorized_manager(remote, tokens)
+                .await
+                .map_err(|unusable| McpClientError::new(unusable.cause, unusable.why)),
             None => Ok(None),
         };
-        let user_manager =
-            user_manager.map_err(|unusable| McpClientError::new(unusable.cause, unusable.why));
-        let mut sign_in_client = None;
-        let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
-            let sent_secrets = credentials.client_secrets();
-            let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
-            let token_error = |unusable: UnusableServer| {
-                McpClientError::new(unusable.cause, quote_server(&unusable.why))
+        let (authorization, sign_in_client) =
+            if let Some(client_credentials) = &remote.oauth.client_credentials {
+                let sent_secrets = credentials.client_secrets();
+                let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
+                let token_error = |unusable: UnusableServer| {
+                    McpClientError::new(unusable.cause, quote_server(&unusable.why))
+                };
+                source.token().await.map_err(token_error)?;
+                (RequestAuthorization::Client(client, source), None)
+            } else if let Some((manager, http)) = user_manager? {
+                let client = AuthClient::new(client, manager);
+                (RequestAuthorization::User(client), Some(http))
+            } else {
+                (RequestAuthorization::Headers(client), None)
             };
-            source.token().await.map_err(token_error)?;
-            RequestAuthorization::Client(client, source)
-        } else if let Some((manager, http)) = user_manager? {
-            sign_in_client = Some(http);
-            RequestAuthorization::User(AuthClient::new(client, manager))
-        } else {
-            RequestAuthorization::Headers(client)
-        };
         let client = RemoteHttpClient::new(authorization);
         let changes = Arc::default();
         let stream = client.stream.clone();

@@ -19,8 +19,8 @@ use url::Url;
 use crate::config::servers::{AddressPolicy, RemoteServer};
 use crate::config::vendors::is_this_machine;
 use crate::world::io::http::{display_url, root_cause};
-use crate::world::mcp::FailureCause;
 use crate::world::mcp::guarded_resolver::{guarded_client, refused_address};
+use crate::world::mcp::{FailureCause, UnusableServer};
 
 /// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
@@ -36,7 +36,8 @@ struct RequestFailures {
     is_refused: AtomicBool,
 }
 
-/// Sends requests only to allowed addresses. A clone has the same connections.
+/// Sends requests only to allowed addresses. A clone shares the connections and the record of
+/// failures.
 #[derive(Clone, Debug)]
 pub(super) struct GuardedHttpClient {
     /// Resolves names, and connects only to allowed addresses.
@@ -68,8 +69,8 @@ impl GuardedHttpClient {
         Ok((http, manager))
     }
 
-    /// Returns who is the cause if there is no token after these requests: the server or the
-    /// network if the last one failed there, and otherwise a refusal.
+    /// Returns whose fault it is if these requests got no token: that of the server or the network
+    /// if the last request failed there and massgen refused none, and otherwise a refusal.
     pub(super) fn failure_cause(&self) -> FailureCause {
         let RequestFailures {
             is_down,
@@ -79,6 +80,14 @@ impl GuardedHttpClient {
             FailureCause::Server
         } else {
             FailureCause::Refusal
+        }
+    }
+
+    /// Returns that the server cannot be used because these requests got no token.
+    pub(super) fn unusable(&self, why: String) -> UnusableServer {
+        UnusableServer {
+            why,
+            cause: self.failure_cause(),
         }
     }
 

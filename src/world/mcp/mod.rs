@@ -142,7 +142,7 @@ pub struct ServerSetup {
 /// Why a server cannot be used.
 #[derive(Debug)]
 struct UnusableServer {
-    /// The reason, as a sentence.
+    /// The reason: a sentence, or only the end of one from what gets tokens.
     why: String,
     cause: FailureCause,
 }

@@ -200,10 +200,7 @@ pub(super) async fn authorized_manager(
             http.forget_outage();
             Ok(manager.map(|manager| (manager, http)))
         }
-        Err(why) => Err(UnusableServer {
-            why: quote_server(&why),
-            cause: http.failure_cause(),
-        }),
+        Err(why) => Err(http.unusable(quote_server(&why))),
     }
 }
 

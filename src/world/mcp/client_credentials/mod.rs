@@ -151,10 +151,7 @@ impl AccessTokenSource {
             cause: FailureCause::Refusal,
         })?;
         let token_result = Box::pin(self.request_token_through(&http, &manager)).await;
-        token_result.map_err(|why| UnusableServer {
-            why,
-            cause: http.failure_cause(),
-        })
+        token_result.map_err(|why| http.unusable(why))
     }
 
     /// Requests a token through `http`, which also sends the requests of `manager`.
