@@ -28,9 +28,9 @@ impl DeliveryPlan {
         resolve_choices(self, &vec![DeliveryChoice::Apply; self.entries.len()])
     }
 
-    /// Returns the indices of the entries that a user is asked about: not the directories that are
-    /// created and removed with their content, and not what conflicts.
-    pub fn reviewable_entries(&self) -> Vec<usize> {
+    /// Returns the entries about which the user decides, each with its index: not the directories
+    /// that are created and removed with their content, and not what conflicts.
+    pub fn reviewable_entries(&self) -> Vec<(usize, &DeliveryEntry)> {
         let mut parents = BTreeSet::new();
         for entry in &self.entries {
             parents.extend(ancestors(entry));
@@ -44,8 +44,8 @@ impl DeliveryPlan {
                 ancestors(entry).any(|ancestor| replaced_directories.contains(&ancestor));
             entry.conflict.is_none() && !is_implied && !is_in_replaced
         };
-        let entries = self.entries.iter().enumerate().filter(is_reviewable);
-        entries.map(|(index, _)| index).collect()
+        let entries = self.entries.iter().enumerate();
+        entries.filter(is_reviewable).collect()
     }
 }
 
@@ -257,7 +257,11 @@ mod tests {
 
     #[test]
     fn users_are_asked_about_what_is_no_consequence() {
-        let entries = |lines: &[&str]| plan(lines).reviewable_entries();
+        let entries = |lines: &[&str]| -> Vec<usize> {
+            let plan = plan(lines);
+            let entries = plan.reviewable_entries().into_iter();
+            entries.map(|(index, _)| index).collect()
+        };
         assert_eq!(entries(&["-d a", "-f a/b", "-d e"]), [1, 2]);
         assert_eq!(entries(&["d- a", "f- a/b", "ff! c"]), [1]);
         assert_eq!(entries(&["df a", "f- a/b", "dd c"]), [0, 2]);

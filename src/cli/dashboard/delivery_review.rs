@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cli::deliveries::diff_text::{
     DiffStat, diff_lines, diff_stat, hunk_lines, stat_line, stat_summary,
 };
-use crate::cli::deliveries::interactive_review::entry_name;
+use crate::cli::deliveries::interactive_review::{FileChoice, entry_name};
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
@@ -67,15 +67,13 @@ pub(crate) struct FileChanges {
 impl DeliveryReview {
     /// Opens the review of `plan`, and reads the changes of its first files.
     pub(super) fn open(delivery: &Arc<OpenDelivery>, plan: &Arc<DeliveryPlan>) -> Self {
-        let files = plan.reviewable_entries().into_iter().filter_map(|index| {
-            let entry = plan.entries.get(index)?;
-            Some(ReviewFile {
-                entry_index: index,
-                name: entry_name(plan, entry),
-                action: entry.action(),
-                changes: None,
-                hunk_selection: vec![true],
-            })
+        let reviewable_entries = plan.reviewable_entries().into_iter();
+        let files = reviewable_entries.map(|(entry_index, entry)| ReviewFile {
+            entry_index,
+            name: entry_name(plan, entry),
+            action: entry.action(),
+            changes: None,
+            hunk_selection: vec![true],
         });
         let mut review = Self {
             delivery: Arc::clone(delivery),
@@ -177,17 +175,14 @@ impl DeliveryReview {
         for file in &self.files {
             let is_whole = file.hunk_selection.iter().all(is_selected);
             let is_part = !is_whole && file.hunk_selection.iter().any(is_selected);
-            if let Some(choice) = selection.choices.get_mut(file.entry_index) {
-                *choice = if is_whole {
-                    DeliveryChoice::Apply
-                } else {
-                    DeliveryChoice::Leave
-                };
-            }
-            if let (true, Some(changes)) = (is_part, &file.changes) {
-                let choices = HunkChoice::list(&changes.hunks, &file.hunk_selection);
-                selection.parts.insert(file.entry_index, choices);
-            }
+            let choice = match &file.changes {
+                _ if is_whole => FileChoice::Whole(DeliveryChoice::Apply),
+                Some(changes) if is_part => {
+                    FileChoice::Hunks(HunkChoice::list(&changes.hunks, &file.hunk_selection))
+                }
+                Some(_) | None => FileChoice::Whole(DeliveryChoice::Leave),
+            };
+            choice.enter_into(&mut selection, file.entry_index);
         }
         selection
     }

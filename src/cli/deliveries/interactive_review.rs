@@ -137,7 +137,7 @@ pub(crate) fn review(
             ReviewAnswer::All => return Ok(Some(DeliverySelection::take_all(plan))),
             ReviewAnswer::Nothing => return Ok(Some(DeliverySelection::take_none(plan))),
             ReviewAnswer::Diff => {
-                for (_, entry) in reviewable_entries(plan) {
+                for (_, entry) in plan.reviewable_entries() {
                     let file_diff = difference(delivery, plan, entry)?;
                     show_difference(&file_diff, &entry_name(plan, entry), output);
                 }
@@ -192,20 +192,12 @@ pub(super) fn show_difference(
     show(output, &diff_lines(file_diff, name));
 }
 
-/// Returns the entries that the user is asked about, each with its index.
-fn reviewable_entries(plan: &DeliveryPlan) -> Vec<(usize, &DeliveryEntry)> {
-    let indices = plan.reviewable_entries().into_iter();
-    indices
-        .filter_map(|index| Some((index, plan.entries.get(index)?)))
-        .collect()
-}
-
 fn show_summary(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let entries = reviewable_entries(plan);
+    let entries = plan.reviewable_entries();
     let mut stats = Vec::new();
     if !entries.is_empty() {
         output.line(&[(TextStyle::Strong, "Changes:")]);
@@ -266,7 +258,7 @@ fn ask_for_selection(
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
     let mut selection = DeliverySelection::take_no_files(plan);
-    let entries = reviewable_entries(plan);
+    let entries = plan.reviewable_entries();
     let mut read_difference =
         |(_, entry): &(usize, &DeliveryEntry)| -> Result<(String, DeliveryDifference)> {
             let file_diff = difference(delivery, plan, entry)?;

@@ -78,14 +78,12 @@ pub(super) fn delivery_selection(
     cwd: &AbsPath,
 ) -> ApiResult<DeliverySelection> {
     let mut selection = DeliverySelection::take_no_files(plan);
-    let entry_indices = plan.reviewable_entries();
+    let reviewable_entries = plan.reviewable_entries();
     let mut named_entries = BTreeSet::new();
     for file in files {
         let is_named = |entry: &DeliveryEntry| display_path(&plan.path(entry), cwd) == file.path;
-        let mut matching_entries = entry_indices.iter().filter_map(|index| {
-            let entry = plan.entries.get(*index)?;
-            is_named(entry).then_some((*index, entry))
-        });
+        let entries = reviewable_entries.iter().copied();
+        let mut matching_entries = entries.filter(|(_, entry)| is_named(entry));
         let (Some((index, entry)), None) = (matching_entries.next(), matching_entries.next())
         else {
             let message = format!("`{}` is not a change that can be applied", file.path);

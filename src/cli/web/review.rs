@@ -248,7 +248,8 @@ pub(super) fn plan_json(
 ) -> Result<Value> {
     let reviewable_entries = plan.reviewable_entries();
     let is_shown = |(index, entry): &(usize, &DeliveryEntry)| {
-        reviewable_entries.contains(index) || (entry.is_file() && entry.conflict.is_some())
+        let is_reviewable = reviewable_entries.iter().any(|(other, _)| other == index);
+        is_reviewable || (entry.is_file() && entry.conflict.is_some())
     };
     let mut files = Vec::new();
     for (_, entry) in plan.entries.iter().enumerate().filter(is_shown) {
@@ -388,11 +389,9 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
         |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
             let plan = answer_plan(run, label, &delivery, source.clone())?;
             let mut differences = BTreeMap::new();
-            for index in plan.reviewable_entries() {
-                if let Some(entry) = plan.entries.get(index) {
-                    let file_diff = difference(&delivery, &plan, entry)?;
-                    differences.insert(file_diff.path.clone(), file_diff);
-                }
+            for (_, entry) in plan.reviewable_entries() {
+                let file_diff = difference(&delivery, &plan, entry)?;
+                differences.insert(file_diff.path.clone(), file_diff);
             }
             Ok((plan, differences))
         };
