@@ -5,7 +5,7 @@ use crate::cli::args::logs::LogsCommand;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{
-    OutcomeText, delivery_outcome, event_line, tie_text, usage_text,
+    OutcomeText, delivered_path, delivery_outcome, event_line, tie_text, usage_text,
 };
 use crate::error::Result;
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
@@ -13,7 +13,6 @@ use crate::host::Host;
 use crate::id::AgentId;
 use crate::run_view::RunView;
 use crate::spending::totals::UsageTotals;
-use crate::text::escape_name;
 
 /// Shows the recorded run `name` again.
 pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
@@ -102,7 +101,7 @@ pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
     }
     for row in delivery_rows {
         let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-        let path = format!("{}{note}", escape_name(&row.path));
+        let path = delivered_path(&row, &note);
         output.line(&[(style, &format!("{word:<9}")), (TextStyle::Plain, &path)]);
     }
     Ok(())

@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::check_results::{CheckResult, CheckVerdict};
 use crate::cli::output::TextStyle;
 use crate::event::{
-    ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, Event, ModelEvent, RunEvent,
-    SubagentEvent, SubagentStatus, ToolEvent, rejection_cause,
+    ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event,
+    ModelEvent, RunEvent, SubagentEvent, SubagentStatus, ToolEvent, rejection_cause,
 };
 use crate::run_view::ballot::{BallotView, WinnerReason};
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
-use crate::text::{join_with_commas, single_line};
+use crate::text::{escape_name, join_with_commas, single_line};
 
 /// Maximum length of a tool call, its result, a subagent's task or a plan in a line, in characters.
 const SUMMARY_CHARS_MAX: usize = 160;
@@ -349,6 +349,11 @@ fn tool_call_line(tool: &str, arguments: &str, denial_reason: Option<&str>) -> E
             )
         }
     }
+}
+
+/// Returns the path of a delivered file as it is shown, with the `note` on its outcome.
+pub(crate) fn delivered_path(row: &DeliveryRow, note: &str) -> String {
+    format!("{}{note}", escape_name(&row.path))
 }
 
 /// Describes the outcome of one file.

@@ -10,7 +10,8 @@ use crate::cli::json_report::event_warning;
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledLine, StyledPiece, TextStyle, line_pieces};
 use crate::cli::render::event_lines::{
-    EventLine, OutcomeText, delivery_outcome, event_line, format_duration, tie_text, usage_text,
+    EventLine, OutcomeText, delivered_path, delivery_outcome, event_line, format_duration,
+    tie_text, usage_text,
 };
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
@@ -561,7 +562,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             for row in rows {
                 let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
                 let outcome_column = format!("  {word:<8} ");
-                let path = format!("{}{note}", escape_name(&row.path));
+                let path = delivered_path(row, &note);
                 self.output
                     .line(&[(style, &outcome_column), (TextStyle::Plain, &path)]);
             }

@@ -9,9 +9,8 @@ use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::output::{StyledLine, TextStyle};
-use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
+use crate::cli::render::event_lines::{OutcomeText, delivered_path, delivery_outcome};
 use crate::event::DeliveryRow;
-use crate::text::escape_name;
 
 /// Minimum width of a body in which the list of files is beside the diff; else it is above.
 const SIDE_BY_SIDE_WIDTH_MIN: u16 = 90;
@@ -97,7 +96,7 @@ fn split_body(area: Rect, file_count: usize) -> (Rect, Rect) {
 
 fn outcome_line(row: &DeliveryRow) -> StyledLine {
     let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-    let path = format!("{}{note}", escape_name(&row.path));
+    let path = delivered_path(row, &note);
     vec![(style, format!("   {word:<12} ")), (TextStyle::Plain, path)]
 }
 
