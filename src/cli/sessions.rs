@@ -125,17 +125,42 @@ fn changes_sessions(command: &SessionsCommand) -> bool {
     }
 }
 
+/// A session in the list, and its last saved turn.
+struct ListedSession {
+    session: SessionDir,
+    last_turn: Result<Option<TurnMetadata>>,
+}
+
+impl ListedSession {
+    fn read(session: SessionDir) -> Self {
+        Self {
+            last_turn: session.last_turn(),
+            session,
+        }
+    }
+
+    /// Returns whether the user stopped the run of the last saved turn, after an answer.
+    fn was_last_turn_stopped(&self, logs: &AbsPath) -> bool {
+        let last_turn = self.last_turn.as_ref().ok().and_then(Option::as_ref);
+        let run = last_turn.and_then(|last| name_of(&last.log_dir));
+        run.is_some_and(|run| was_stopped_by_user(&run, logs))
+    }
+}
+
 /// Prints one line per session.
 fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let directory = default_sessions(host);
-    let sessions = list(&directory)?;
+    let sessions: Vec<ListedSession> = list(&directory)?
+        .into_iter()
+        .map(ListedSession::read)
+        .collect();
     if sessions.is_empty() {
         output.note(&format!("no sessions in `{directory}`"));
     }
     let interrupted_runs = interrupted_runs(&sessions, host);
-    for session in sessions {
+    for ListedSession { session, last_turn } in sessions {
         let interrupted_run = interrupted_runs.get(&session.id());
-        let line = match (session.last_turn(), format) {
+        let line = match (last_turn, format) {
             (Ok(last_turn), ReportFormat::Json) => {
                 json_row(&session, last_turn.as_ref(), interrupted_run)
             }
@@ -155,28 +180,23 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
     Ok(())
 }
 
-/// Returns the interrupted runs of the sessions whose last turn can be resumed, by session. The
-/// records of runs are read only if a session has a turn without a result, or one that the user
-/// stopped; without readable records, nothing is known about it.
-fn interrupted_runs(sessions: &[SessionDir], host: &Host) -> BTreeMap<String, InterruptedRun> {
+/// Returns the interrupted runs of the sessions whose last turn can be resumed, by session.
+/// Searches the runs only if a session has a turn without a result, or its last run has recorded
+/// that the user stopped it; without readable records, it knows nothing about them.
+fn interrupted_runs(sessions: &[ListedSession], host: &Host) -> BTreeMap<String, InterruptedRun> {
     let logs = logs_directory(host);
-    let may_be_resumed = |session: &&SessionDir| {
-        !session.is_running()
-            && (session.has_unsaved_turn() || was_last_turn_stopped(session, &logs))
+    let may_be_resumed = |listed: &&ListedSession| {
+        !listed.session.is_running()
+            && (listed.session.has_unsaved_turn() || listed.was_last_turn_stopped(&logs))
     };
     let resumable_sessions = sessions.iter().filter(may_be_resumed);
-    let resumable_ids: BTreeSet<String> = resumable_sessions.map(SessionDir::id).collect();
+    let resumable_ids: BTreeSet<String> = resumable_sessions
+        .map(|listed| listed.session.id())
+        .collect();
     if resumable_ids.is_empty() {
         return BTreeMap::new();
     }
     find_interrupted_of(&logs, resumable_ids).unwrap_or_default()
-}
-
-/// Returns whether the user stopped the run of the last saved turn, after an answer.
-fn was_last_turn_stopped(session: &SessionDir, logs: &AbsPath) -> bool {
-    let last_turn = session.last_turn().ok().flatten();
-    let run = last_turn.and_then(|last| name_of(&last.log_dir));
-    run.is_some_and(|run| was_stopped_by_user(&run, logs))
 }
 
 fn json_row(
