@@ -581,10 +581,7 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let agent_secrets = external.flat_map(|agent| agent.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let server_secrets = servers.flat_map(|server| server.secrets(&variables));
-    let commands = config
-        .agents
-        .iter()
-        .filter_map(|agent| agent.commands.as_ref());
+    let commands = config.commands();
     let user = HostUser {
         home: host.home.as_ref(),
         env: &host.env,

@@ -14,6 +14,7 @@ use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
 pub use crate::config::context_path::ContextPath;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
+use crate::config::docker::DockerConfig;
 use crate::config::engine_host::SshEngineHost;
 use crate::config::found_config::RestrictedUse;
 use crate::config::kubernetes::KubernetesConfig;
@@ -268,15 +269,21 @@ pub enum DashboardMode {
 
 impl Config {
     /// Returns the context paths of all agents.
-    fn context_paths(&self) -> impl Iterator<Item = &ContextPath> {
+    pub fn context_paths(&self) -> impl Iterator<Item = &ContextPath> + Clone {
         let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
         self.orchestrator.context_paths.iter().chain(agent_paths)
     }
 
     /// Returns how the agents that may run commands run them.
-    fn commands(&self) -> impl Iterator<Item = &CommandLineConfig> {
+    pub fn commands(&self) -> impl Iterator<Item = &CommandLineConfig> + Clone {
         let agents = self.agents.iter();
         agents.filter_map(|agent| agent.commands.as_ref())
+    }
+
+    /// Returns the containers in which agents run commands.
+    fn containers(&self) -> impl Iterator<Item = &DockerConfig> {
+        self.commands()
+            .filter_map(|commands| commands.mode.container())
     }
 
     /// Returns every path of the user that is open to an agent: context paths and folder guards.
@@ -365,19 +372,14 @@ impl Config {
     /// Returns the machines whose engines run the agents' containers, without duplicates; `None` is
     /// the engine of the user's environment.
     pub fn engine_hosts(&self) -> BTreeSet<Option<&SshEngineHost>> {
-        let containers = self
-            .commands()
-            .filter_map(|commands| commands.mode.container());
+        let containers = self.containers();
         containers.map(|docker| docker.host.as_ref()).collect()
     }
 
     /// Returns the images of the agents' containers and of those of their servers, without
     /// duplicates.
     pub fn images(&self) -> Vec<&str> {
-        let containers = self
-            .commands()
-            .filter_map(|commands| commands.mode.container());
-        let command_images = containers.map(|docker| docker.image.as_str());
+        let command_images = self.containers().map(|docker| docker.image.as_str());
         let servers = self.agents.iter().flat_map(|agent| &agent.servers);
         let server_images = servers.filter_map(|server| server.container_image());
         let images: BTreeSet<&str> = command_images.chain(server_images).collect();

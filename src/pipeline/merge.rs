@@ -436,8 +436,7 @@ impl PipelineRun {
     fn prepare_checks(&self, agent: &AgentId, dir: &AbsPath) -> Result<CheckSetup> {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
-        let mut agents = self.config.agents.iter();
-        let commands = agents.find_map(|agent_config| agent_config.commands.as_ref());
+        let commands = self.config.commands().next();
         let command_config = check_command_config(commands, self.config.checks.sandbox);
         let grants = vec![Grant::tree(
             real_path(dir)?,

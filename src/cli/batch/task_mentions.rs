@@ -60,10 +60,9 @@ impl MentionScope {
     /// Creates the scope of a cell that runs in the directory of `host` with `config`.
     pub(super) fn new(config: &Config, allowed_paths: &[AbsPath], host: &Host) -> Self {
         let context_paths = &config.orchestrator.context_paths;
-        let agent_paths = config.agents.iter().flat_map(|agent| &agent.context_paths);
         let is_writable = |context: &&ContextPath| context.permission == Permission::Write;
         let hides = |context: &&ContextPath| !context.hidden.is_empty();
-        let hiding_paths = context_paths.iter().chain(agent_paths).filter(hides);
+        let hiding_paths = config.context_paths().filter(hides);
         let hidden_paths = hiding_paths.clone().filter_map(|context| {
             let root = real_root(context)?;
             let paths = context.hidden.iter().map(move |hidden| root.join(hidden));

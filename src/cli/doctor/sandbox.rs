@@ -28,11 +28,9 @@ pub(crate) fn requested_choices(config: Option<&Config>) -> Vec<SandboxLevelChoi
 }
 
 fn config_choices(config: &Config) -> Vec<SandboxLevelChoice> {
-    let commands = config
-        .agents
-        .iter()
-        .filter_map(|agent| agent.commands.as_ref());
-    let local = commands.filter(|commands| commands.mode.is_local());
+    let local = config
+        .commands()
+        .filter(|commands| commands.mode.is_local());
     local.map(|commands| commands.sandbox).collect()
 }
 

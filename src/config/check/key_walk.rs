@@ -223,7 +223,7 @@ impl ConfigChecker<'_> {
         if entry.value.value == YamlValue::Null || !loses_effect {
             return;
         }
-        // The keys in it say for themselves what is lost.
+        // Each key in it gets its own report.
         if let ValueShape::Mapping(_) = key.shape {
             return self.walk_value(&mut entry.value, &key.shape, path, cwd);
         }

@@ -219,7 +219,7 @@ impl ConfigChecker<'_> {
         let state = self.context.state_parent.join(STATE_DIR);
         let path = &claim.path;
         let is_inside_state = path.is_within(&state) && *path != state;
-        // A relative path is below the state directory, where massgen may do as it likes.
+        // A relative path is below the state directory, which is massgen's own.
         if !claim.is_absolute || is_inside_state {
             return None;
         }

@@ -189,10 +189,14 @@ impl ConfigChecker<'_> {
         } else {
             &[]
         };
-        // These patterns are massgen's own: all of them are valid.
+        self.built_in_rules(RuleAction::Deny, patterns)
+    }
+
+    /// Parses built-in patterns, all of which are valid.
+    fn built_in_rules(&self, action: RuleAction, patterns: &[&str]) -> Vec<CallRule> {
         let rules = patterns.iter();
         rules
-            .filter_map(|pattern| parse_rule(RuleAction::Deny, pattern, self.context.home).ok())
+            .filter_map(|pattern| parse_rule(action, pattern, self.context.home).ok())
             .collect()
     }
 
@@ -212,11 +216,7 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::warning(text.path, message).with_span(text.span));
         }
-        // These patterns are massgen's own: all of them are valid.
-        let rules = patterns.iter();
-        rules
-            .filter_map(|pattern| parse_rule(RuleAction::Ask, pattern, self.context.home).ok())
-            .collect()
+        self.built_in_rules(RuleAction::Ask, patterns)
     }
 
     /// Checks the examples of a section: each is a call and the action that the rules must give.

@@ -90,8 +90,7 @@ impl ConfigChecker<'_> {
         let Some(workflow) = &config.workflow else {
             return;
         };
-        let agent_paths = config.agents.iter().flat_map(|agent| &agent.context_paths);
-        let mut paths = config.orchestrator.context_paths.iter().chain(agent_paths);
+        let mut paths = config.context_paths();
         if let Some(open_path) = paths.find(|path| path.permission == Permission::Write) {
             let path = quote(&open_path.path.to_string());
             let message =
