@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::mentions::{
     self, LookupResult, Mention, MentionLookup, MentionReach, ParsedPrompt, TaskText,
+    permission_suffix,
 };
 use crate::path::AbsPath;
-use crate::permissions::grant::Permission;
 use crate::text::{escape_name, list_first};
 use crate::world::io::files::{file_names, inspect};
 
@@ -41,10 +41,7 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
 pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String> {
     let (first_mention, _) = mentions.split_first()?;
     let pronoun = if mentions.len() == 1 { "it" } else { "one" };
-    let suffix = match first_mention.permission {
-        Permission::Read => "",
-        Permission::Write => ":w",
-    };
+    let suffix = permission_suffix(first_mention.permission);
     Some(format!(
         "{source} mentions {}, which opens nothing: to open {pronoun}, type the mention yourself, for \
          example `@{}{suffix}`",

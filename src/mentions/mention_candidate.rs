@@ -7,6 +7,14 @@ use crate::tools::call::USER_PATH_BYTES_MAX;
 /// The suffix of a mention that asks for write permission.
 pub(crate) const WRITE_SUFFIX: &str = ":w";
 
+/// Returns how a mention that asks for `permission` ends.
+pub(crate) fn permission_suffix(permission: Permission) -> &'static str {
+    match permission {
+        Permission::Read => "",
+        Permission::Write => WRITE_SUFFIX,
+    }
+}
+
 /// From this character on, letters may end a bare name: some scripts put no spaces between words.
 pub(crate) const UNSPACED_SCRIPTS_START: char = '\u{2e80}';
 

@@ -13,6 +13,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 
 mod mention_candidate;
+pub(crate) use mention_candidate::permission_suffix;
 pub mod opened_paths;
 pub mod pasted_mentions;
 pub mod partial_mention;

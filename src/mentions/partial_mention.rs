@@ -1,7 +1,9 @@
 //! The mention that is being typed: where it begins in the line, how much of it has been typed, and
 //! how a complete one is written. It does not know whether anything of that name exists.
 
-use crate::mentions::mention_candidate::{PrecedingText, UNSPACED_SCRIPTS_START, WRITE_SUFFIX};
+use crate::mentions::mention_candidate::{
+    PrecedingText, UNSPACED_SCRIPTS_START, WRITE_SUFFIX, permission_suffix,
+};
 use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
@@ -73,10 +75,7 @@ pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
     if name.is_empty() || name.contains('"') || name.contains(char::is_control) {
         return None;
     }
-    let suffix = match permission {
-        Permission::Read => "",
-        Permission::Write => WRITE_SUFFIX,
-    };
+    let suffix = permission_suffix(permission);
     Some(if is_bare(name) {
         format!("@{name}{suffix}")
     } else {
