@@ -57,7 +57,7 @@ const OFFLINE_VARIABLES: &[(&str, &str)] = &[
 ];
 
 /// Directories that are always searched for programs, after those of the user's `PATH`.
-pub(crate) const SYSTEM_DIRECTORIES: &[&str] = &[
+pub(crate) const PROGRAM_DIRECTORIES: &[&str] = &[
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",
@@ -158,7 +158,7 @@ fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
         .as_deref()
         .into_iter()
         .chain(user_directories)
-        .chain(SYSTEM_DIRECTORIES.iter().copied());
+        .chain(PROGRAM_DIRECTORIES.iter().copied());
     for dir in all_directories {
         if !directories.contains(&dir) {
             directories.push(dir);
