@@ -125,7 +125,7 @@ fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
     }
 }
 
-/// Returns whether one of the user's hooks is asked before `call`.
+/// Returns whether one of the user's hooks runs before `call`.
 fn has_pre_tool_hook(gate: &Gate, call: &ToolCall) -> bool {
     let hooks = gate.hooks().map(HookRunner::hook_list);
     hooks.is_some_and(|hooks| {

@@ -1,5 +1,5 @@
 //! Offers an agent the tools of its MCP servers in addition to massgen's own. When they change, the
-//! model is offered the new ones and told so at the next step.
+//! next step offers the model the new ones and says so.
 
 use std::sync::Arc;
 

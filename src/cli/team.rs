@@ -157,8 +157,8 @@ pub(crate) fn load_config(
     Ok(loaded_config.config)
 }
 
-/// Like [`load_config`], for commands about single calls, which run again and again: warnings are
-/// left to runs and to `massgen config check`.
+/// Like [`load_config`], for commands about single calls, which run again and again: it
+/// leaves warnings to runs and to `massgen config check`.
 pub(crate) fn load_config_without_warnings(
     file: &TeamFile,
     host: &Host,
@@ -195,7 +195,7 @@ fn load_and_report(
 
 /// Checks that a team can be built from keys and local servers.
 pub(crate) async fn require_detectable_team(variables: &ConfigVariables) -> Result<()> {
-    // Keys alone are enough: no server is asked.
+    // Keys alone are enough: it asks no server.
     if !detected_backends(variables, &[]).is_empty() {
         return Ok(());
     }

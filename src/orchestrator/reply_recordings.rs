@@ -1,6 +1,5 @@
-//! The files that the config key `record` names: at the end of a run each is atomically replaced by
-//! the recording of its agent's replies. A file that is not a recording of massgen's is never
-//! replaced.
+//! The files that the config key `record` names. At the end of a run, massgen atomically replaces
+//! each by the recording of its agent's replies, but never a file that is not such a recording.
 
 use crate::config::Config;
 use crate::error::Result;

@@ -149,8 +149,8 @@ impl DeliverySelection {
         }
     }
 
-    /// Selects no file yet, but the directories that are removed: the choices about the files in
-    /// them decide whether they are.
+    /// Selects no file, but every directory that is to be removed: it is removed if nothing in it
+    /// stays. Callers enter a choice for each directory that is reviewed by itself.
     pub fn take_no_files(plan: &DeliveryPlan) -> Self {
         let mut selection = Self::take_none(plan);
         for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {

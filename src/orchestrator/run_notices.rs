@@ -1,5 +1,5 @@
 //! Notices for the user at the start of a run: what it opens to its agents, which of them run
-//! without a sandbox, and what is to be known about subagents.
+//! without a sandbox, and what the user should know about subagents.
 
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::AgentTeam;

@@ -11,7 +11,7 @@ pub const INSTRUCTIONS: &str = "You work with tools of your own, in your workspa
     such as `new_answer` and `vote`, are among them. After a call of one of these two, end your turn: \
     what became of it comes with the next message.\n";
 
-/// Answer to a call of `new_answer` or `vote`; whether it counts is said later.
+/// Answer to a call of `new_answer` or `vote`; the next message says whether it counts.
 pub const SUBMISSION_RECEIVED: &str =
     "handed in; end your turn now, what became of it comes with the next message";
 

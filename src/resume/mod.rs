@@ -51,8 +51,8 @@ pub enum InterruptionCause {
 /// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted
 /// or stopped by the user. Skips runs that are in progress or whose records were copied along with
 /// the project, and killed runs that have no manifest yet or whose session does not exist according
-/// to `session_exists`. One that the user stopped in that state ends the search, as any other end
-/// does.
+/// to `session_exists`. A run that the user stopped without these ends the search, as a run that
+/// ended by itself does.
 pub fn find_interrupted(
     logs: &AbsPath,
     session: Option<&str>,

@@ -319,8 +319,7 @@ impl From<CwdContext> for Permission {
 }
 
 /// Commands other than a run. The arguments of a command are only built when it is parsed or
-/// described; a documentation comment on their struct would then replace the description of the
-/// command, so these structs have plain comments.
+/// described.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum CliCommand {

@@ -334,7 +334,7 @@ fn new_request(
         // A replay opens the copy too.
         open_path(&mut opened, &host.cwd, Permission::Write, 1);
     }
-    // Any name will do: only where the run writes is checked.
+    // Any name will do: this checks only where the run writes.
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
     let prepared = PreparedRun {

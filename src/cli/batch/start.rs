@@ -184,7 +184,7 @@ fn check_config(
             Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
         );
     }
-    // Any name will do: only where a run writes is checked.
+    // Any name will do: this checks only where a run writes.
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
     require_own_directory(&config, &[], &layout, &host.cwd)?;
     config.limits.cost = config.limits.cost.or(limit);

@@ -43,7 +43,7 @@ pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<
 
 /// Returns those of `parts`, newest first, that can be reverted one after the other: the first has
 /// paths that are as it delivered them, the others may have such paths once the later ones are
-/// reverted. A part that cannot be read is left out; the attempt to revert it reports why.
+/// reverted. Leaves out a part that it cannot read; the attempt to revert it reports why.
 pub(crate) fn revertible_parts(
     parts: &[String],
     deliveries: &AbsPath,

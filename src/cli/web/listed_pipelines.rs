@@ -73,7 +73,7 @@ impl ListedPipelines {
 impl ListedPipeline {
     fn row(&self, server: &WebServer, runs: &[Value], deliveries: &DeliveriesByRun) -> Value {
         let Self { dir, record, .. } = self;
-        // The lock is looked at before the last line, so that a pipeline that ends meanwhile does
+        // Looks at the lock before the last line, so that a pipeline that ends meanwhile does
         // not count as interrupted.
         let is_written = event_log::is_written(&dir.events_file());
         let last_line = last_line(dir);

@@ -259,8 +259,8 @@ impl RunFeed {
 
     /// Folds all lines that are written already.
     fn fold_written_lines(&self, tail: &mut LogTail, events: &AbsPath) {
-        // The length is taken before the log is read: if lines are appended meanwhile, the feed
-        // only seems outdated.
+        // The length first, then the log: if a process appends lines meanwhile, the feed only seems
+        // outdated.
         let log_length = event_log::length(events);
         self.lock().log_length = log_length;
         while self.fold_some_written_lines(tail) {

@@ -1,6 +1,6 @@
 //! Resumes interrupted runs and pipelines for the page, as `massgen --continue` does without a
-//! task. Only with a team that the server was started with, because the rights of a resumed run come
-//! from its config.
+//! task. It uses only a team that the server was started with, because a resumed run has the rights
+//! that the config of its team gives.
 
 use std::io;
 use std::sync::Arc;

@@ -30,7 +30,7 @@ const OBJECTS: &str = "jobs.batch,pods";
 /// How much longer than its time for parking a pod may take to be deleted. After that it counts as
 /// gone: its node does not answer.
 const DELETION_DELAY: Duration = Duration::from_secs(30);
-/// After how many further lists without its pods the events of a Job are asked for again.
+/// The number of further lists without a Job's pods after which massgen asks for its events again.
 const LISTS_PER_EVENT_QUERY: u32 = 4;
 
 /// Submits Jobs to Kubernetes.
@@ -160,7 +160,7 @@ impl KubernetesQueue {
             }
             *count = count.saturating_add(1);
         }
-        // Until the events are asked for again, the last answer counts.
+        // The last answer counts until massgen asks for the events again.
         let Some(name) = overdue else {
             if unfilled_jobs.is_empty() {
                 self.creation_fault = None;

@@ -157,7 +157,7 @@ fn decode(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadE
     })
 }
 
-/// Like [`decode`], but escapes anything that looks like a note of massgen's.
+/// Like [`decode`], but escapes anything that looks like a note from massgen.
 fn decode_without_notes(
     bytes: Vec<u8>,
     remaining: RemainingBytes,

@@ -25,7 +25,7 @@ pub const PAGE_BYTES_MAX: usize = 2 << 20;
 pub const REDIRECTS_MAX: usize = 5;
 /// The most addresses of a host that are tried.
 const ADDRESSES_TRIED_MAX: usize = 4;
-/// The types of pages that are asked for.
+/// The content types that a request accepts.
 const ACCEPT_HEADER: &str = "text/html, application/xhtml+xml, text/markdown, text/plain, \
                         application/json, text/*;q=0.8, */*;q=0.1";
 

@@ -62,7 +62,7 @@ pub(super) fn commit(
     sync_to_disk(gate, &root, command_changes)
 }
 
-/// Returns once the changes that were applied to a tree of the user's are on disk.
+/// Returns once the changes that were applied to a tree of the user are on disk.
 fn sync_to_disk(
     gate: &Gate,
     root: &ResolvedPath,

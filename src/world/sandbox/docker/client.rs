@@ -278,7 +278,7 @@ pub(super) fn expect_id(id: String) -> std::result::Result<String, EngineError> 
     })
 }
 
-/// Returns an engine's message as one short line that does not look like a note of massgen's.
+/// Returns an engine's message as one short line that does not look like a note from massgen.
 pub(super) fn engine_message(text: &str) -> String {
     let text = single_line(&truncate(text, MESSAGE_CHARS_MAX), MESSAGE_CHARS_MAX);
     escape_notes(&escape_line(&text)).into_owned()

@@ -133,7 +133,7 @@ impl Kubectl {
     }
 }
 
-/// Returns a cluster's message as one short line that does not look like a note of massgen's.
+/// Returns a cluster's message as one short line that does not look like a note from massgen.
 pub(super) fn cluster_message(text: &str) -> String {
     let text = escape_line(&single_line(text.trim(), FAILURE_CHARS_MAX));
     escape_notes(&text).into_owned()

@@ -139,8 +139,8 @@ pub(crate) fn ends_attempt(event: &Event) -> bool {
     )
 }
 
-/// Formats a line of massgen's with text of others, whose further lines cannot look like a line of
-/// massgen's.
+/// Formats a line from massgen that quotes others; further lines of the quoted text cannot look
+/// like one.
 fn tagged_line(tag: &str, text: &str) -> String {
     format!("[{tag}] {}", continue_line(text))
 }
