@@ -40,23 +40,31 @@ const MASKS_DIRECTORY: &str = "proc";
 const EMPTY_DIRECTORY: &str = "proc/directory";
 const EMPTY_FILE: &str = "proc/file";
 
-/// An empty directory and an empty file that all users may read.
+/// Read-only mounts of an empty directory and an empty file that all users may read. Their clones
+/// are read-only, too.
 #[derive(Debug)]
 struct EmptyMasks {
-    directory: OwnedFd,
-    file: OwnedFd,
+    directory: MountHandle,
+    file: MountHandle,
 }
 
 impl EmptyMasks {
-    fn create_in(root: &MountHandle) -> Result<Self, Errno> {
+    fn create_in(root: &MountHandle) -> std::io::Result<Self> {
         mkdirat(root, MASKS_DIRECTORY, DIRECTORY_MODE)?;
         mkdirat(root, EMPTY_DIRECTORY, DIRECTORY_MODE)?;
         // A writable handle would keep the root from becoming read-only.
         drop(openat(root, EMPTY_FILE, NEW_FILE_FLAGS, FILE_MODE)?);
-        let handle = OFlags::PATH | OFlags::CLOEXEC;
+        let mount_read_only = |path| {
+            let handle = openat(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let mount = MountHandle::copy_from(&handle)?;
+            mount.restrict(READ_ONLY)?;
+            // Only what is attached can be cloned again (before Linux 6.15).
+            mount.attach(handle)?;
+            Ok::<_, std::io::Error>(mount)
+        };
         Ok(Self {
-            directory: openat(root, EMPTY_DIRECTORY, handle, Mode::empty())?,
-            file: openat(root, EMPTY_FILE, handle, Mode::empty())?,
+            directory: mount_read_only(EMPTY_DIRECTORY)?,
+            file: mount_read_only(EMPTY_FILE)?,
         })
     }
 }
@@ -172,9 +180,7 @@ impl SandboxRoot {
                 return Ok(());
             }
         };
-        let copy = MountHandle::copy_from(mask)?;
-        copy.restrict(READ_ONLY)?;
-        Ok(copy.attach(handle)?)
+        Ok(MountHandle::copy_from(mask)?.attach(handle)?)
     }
 
     /// Creates a directory of the sandbox's own at `path`.
