@@ -24,6 +24,11 @@ impl RestrictedFiles {
         Self { paths }
     }
 
+    /// Returns why they are not known.
+    pub fn error(&self) -> Option<&str> {
+        self.paths.as_ref().err().map(String::as_str)
+    }
+
     /// Returns what is hidden from a command with this `policy`. Paths that the user opened and
     /// their parents are left out.
     ///

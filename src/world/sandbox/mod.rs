@@ -13,6 +13,7 @@ use rustix::fd::OwnedFd;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::restricted_files::SETTINGS_DIRECTORY;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds};
 use crate::world::sandbox::disk_watch::{DiskShortage, DiskWatch};
@@ -74,7 +75,7 @@ pub fn fork_server_main() -> u8 {
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<SandboxInner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SandboxInner {
     level: SandboxLevel,
     reasons: Vec<String>,
@@ -300,10 +301,7 @@ impl Sandbox {
                 return Ok(sandbox_with(level, reasons));
             }
             let fault = match obstacle {
-                None => level_check::find_deviation(
-                    &sandbox_with(level, Vec::new()),
-                    overlay_directory,
-                )?,
+                None => sandbox_with(level, Vec::new()).find_deviation(overlay_directory)?,
                 obstacle => obstacle,
             };
             match fault {
@@ -449,11 +447,27 @@ impl Sandbox {
             return self.clone();
         };
         Self(Arc::new(SandboxInner {
-            level: self.0.level,
-            reasons: self.0.reasons.clone(),
             spawner: fork_server.clone(),
-            restricted_search: Arc::clone(&self.0.restricted_search),
-            cgroups: Arc::clone(&self.0.cgroups),
+            ..(*self.0).clone()
+        }))
+    }
+
+    /// Returns how it deviates from what its level must enforce; `None` if it does not.
+    ///
+    /// # Errors
+    /// The check cannot be prepared in `directory`.
+    fn find_deviation(&self, directory: &AbsPath) -> Result<Option<String>> {
+        // The script of the check is massgen's own: nothing has to be hidden from it, and it runs
+        // while the settings are still searched.
+        let check_sandbox = Self(Arc::new(SandboxInner {
+            restricted_search: Arc::new(RestrictedFilesSearch::without_search()),
+            ..(*self.0).clone()
+        }));
+        let deviation = level_check::find_deviation(&check_sandbox, directory)?;
+        Ok(deviation.or_else(|| {
+            let search = hides_settings(self.0.level).then_some(&self.0.restricted_search)?;
+            let error = search.wait().error()?;
+            Some(format!("looking through `{SETTINGS_DIRECTORY}`: {error}"))
         }))
     }
 
