@@ -24,13 +24,13 @@ use crate::mentions::LookupResult;
 use crate::orchestrator::environments::HostEnvironment;
 use crate::orchestrator::program_files::find_writer;
 use crate::orchestrator::team::TeamMember;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::files::inspect;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
 use crate::world::sandbox::overlay::WriteOverlay;
 
 /// Maximum length of commands, reasons and inputs in events, in characters.
@@ -225,23 +225,26 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
             .collect::<Vec<_>>()
     });
     for path in paths {
-        let Ok(LocatedPath::File(real)) = locate(&path) else {
+        let Ok(LocatedPath::File(file)) = locate(&path) else {
             continue;
         };
-        if let Some(member) = find_writer(members, &real) {
-            let message = format!(
-                "`{}` may write to `{real}`, which is part of a hook",
-                member.id
-            );
-            return Err(Error::new(ErrorKind::Config, message)
-                .with_hint(
-                    "move it to `.massgen/hooks` or `.claude/hooks`, where no agent can \
-                            write",
-                )
-                .with_hint("or list it in `protected_paths` of the context path"));
+        for real in symlinks_on_path(&path)?.into_iter().chain([file]) {
+            if let Some(member) = find_writer(members, &real) {
+                return Err(writable_hook_error(member, &real));
+            }
         }
     }
     Ok(())
+}
+
+fn writable_hook_error(member: &TeamMember, path: &RealPath) -> Error {
+    let message = format!(
+        "`{}` may write to `{path}`, which is part of a hook",
+        member.id
+    );
+    Error::new(ErrorKind::Config, message)
+        .with_hint("move it to `.massgen/hooks` or `.claude/hooks`, where no agent can write")
+        .with_hint("or list it in `protected_paths` of the context path")
 }
 
 /// Returns the directories in which the commands of a line may start: the project, and the targets

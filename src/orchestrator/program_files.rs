@@ -1,6 +1,7 @@
 //! The files of programs that have more access than an agent's commands: the user's variables, or a
 //! network of their own. An agent that could rewrite such a program could use them.
 
+use std::iter;
 use std::path::Path;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
@@ -13,7 +14,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Permission, Phase};
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::io::files::first_file;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
 
 /// Extensions of programs that an interpreter reads.
 const SCRIPT_EXTENSIONS: &[&str] = &[
@@ -79,14 +80,15 @@ pub(super) fn find_writer<'m>(
 }
 
 fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
-    let Ok(LocatedPath::File(file)) = locate(path) else {
+    // A server is started again when it has exited: by then an agent may have created the file.
+    let Ok(LocatedPath::File(file) | LocatedPath::Missing(file)) = locate(path) else {
         return Ok(());
     };
     let parent = has_extension(path.as_path(), IMPORTING_EXTENSIONS)
-        .then(|| file.to_abs().parent())
-        .flatten()
-        .and_then(|parent| Some(locate(&parent).ok()?.into_real()));
-    for path in std::iter::once(file).chain(parent) {
+        .then(|| file.parent())
+        .flatten();
+    let links = symlinks_on_path(path)?;
+    for path in iter::once(file).chain(parent).chain(links) {
         if let Some(member) = find_writer(members, &path) {
             return Err(writable_program_error(program, member, &path));
         }
@@ -107,18 +109,22 @@ fn writable_program_error(program: &str, member: &TeamMember, path: &RealPath) -
 
 /// Returns the files that `program` may consist of, as far as its command names them.
 fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    let existing_file = |file: &NamedFile| first_file(&file.candidates).cloned();
     match &program.interface {
-        ProgramInterface::SingleTool(tool) => tool
-            .files
-            .iter()
-            .filter_map(|(_, file)| existing_file(file))
-            .collect(),
+        ProgramInterface::SingleTool(tool) => {
+            let files = tool.files.iter().flat_map(|(index, file)| {
+                if *index == 0 || has_extension(Path::new(&file.config_path), SCRIPT_EXTENSIONS) {
+                    deciding_candidates(file)
+                } else {
+                    // It may be an argument that names no file.
+                    first_file(&file.candidates).cloned().into_iter().collect()
+                }
+            });
+            files.collect()
+        }
         ProgramInterface::PythonFunctions(python) => {
-            let files = python.functions.iter();
-            files
-                .filter_map(|function| existing_file(function.file.as_ref()?))
-                .collect()
+            let functions = python.functions.iter();
+            let files = functions.filter_map(|function| function.file.as_ref());
+            files.flat_map(deciding_candidates).collect()
         }
         ProgramInterface::Mcp => {
             let directory = match &program.directory {
@@ -134,6 +140,18 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
             command_files(&words, directory)
         }
     }
+}
+
+/// Returns the candidates that decide which file is used: the first that exists, and those before
+/// it, which would take its place if they were created.
+fn deciding_candidates(file: &NamedFile) -> Vec<AbsPath> {
+    let existing = first_file(&file.candidates);
+    let position = file
+        .candidates
+        .iter()
+        .position(|path| Some(path) == existing);
+    let count = position.map_or(file.candidates.len(), |index| index + 1);
+    file.candidates.iter().take(count).cloned().collect()
 }
 
 /// Returns the files that the program of `command` may consist of, as far as the command names

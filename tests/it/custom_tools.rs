@@ -575,3 +575,50 @@ fn agents_write_to_no_program_that_has_variables_of_its_own() {
         );
     }
 }
+
+#[test]
+fn agents_replace_no_symlink_and_create_no_file_that_leads_to_a_program() {
+    let run = |command: &str, protected: &str| {
+        let tool = format!(
+            "enable_mcp_command_line: true\ntools: [{{name: count, command: [{command}], \
+             description: d, env: {{A: b}}, schema: {{type: object}}}}]"
+        );
+        let rest = format!(
+            "orchestrator: {{context_paths: [{{path: ., permission: write, protected_paths: \
+             [{protected}]}}]}}"
+        );
+        let project = with_program(project(&tool, &[], &rest), "count.sh", PROBE);
+        let project = project
+            .link("link.sh", "second.sh")
+            .link("second.sh", "count.sh")
+            .link("directory", ".");
+        project.run()
+    };
+    for (command, protected) in [
+        ("./link.sh", "count.sh"),
+        ("./link.sh", "count.sh, link.sh"),
+        ("./link.sh", "count.sh, second.sh"),
+        ("./directory/count.sh", "count.sh"),
+        ("./missing.sh", "count.sh"),
+        ("/bin/sh, ./missing.sh", "count.sh"),
+    ] {
+        let refused = run(command, protected);
+        let stderr = refused.stderr();
+        assert_eq!(refused.code(), Some(2), "{command}: {stderr}");
+        assert!(
+            stderr.contains("which is part of the program of"),
+            "{command}: {stderr}"
+        );
+    }
+    // Controls: no agent can write to any part of the way.
+    for (command, protected) in [
+        ("./link.sh", "count.sh, link.sh, second.sh"),
+        ("./directory/count.sh", "count.sh, directory"),
+        ("./missing.sh", "missing.sh"),
+        ("./count.sh, ./some/argument", "count.sh"),
+    ] {
+        let finished = run(command, protected);
+        let stderr = finished.stderr();
+        assert_eq!(finished.code(), Some(0), "{command}: {stderr}");
+    }
+}

@@ -516,6 +516,17 @@ fn a_hook_that_an_agent_could_rewrite_is_refused() {
         let refused = stderr.contains("which is part of a hook");
         assert!(refused, "{command}: {stderr}");
     }
+    // The symlink leads to a file outside of its paths, but an agent could replace the symlink.
+    let linked = project("{PreToolUse: ['sh src/link.sh']}", "")
+        .file("hooks/check.sh", "exit 0")
+        .link("src/link.sh", "../hooks/check.sh");
+    let done = call(linked, "write_file", &write());
+    let stderr = done.stderr();
+    assert_eq!(done.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("src/link.sh`, which is part of a hook"),
+        "{stderr}"
+    );
     // An agent cannot write to a protected name.
     let protected = "{PreToolUse: ['sh src/.claude/check.sh']}";
     let done = call(

@@ -2,16 +2,20 @@
 //! from the user; what a model writes goes through [`crate::world::access::gate`].
 
 use std::borrow::Borrow;
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::tools::call::FinalSymlink;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
+
+/// The most symlinks on the way to a file: as many as the kernel follows (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
 
 /// What exists at a path that the user named, with all symlinks followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +99,51 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
         Err(FileSystemError::Missing) => Ok(LocatedPath::Missing(real)),
         Err(fault) => Err(open_error(path, fault)),
     }
+}
+
+/// Returns the real path of every symlink that is followed on the way to `path`. Whoever can replace
+/// one of them decides what is found there.
+///
+/// # Errors
+/// The path leads through more than [`LINKS_MAX`] symlinks, or the root directory cannot be opened.
+pub fn symlinks_on_path(path: &AbsPath) -> Result<Vec<RealPath>> {
+    let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
+    let root_path = root.real_path().map_err(|fault| open_error(path, fault))?;
+    let mut links = Vec::new();
+    // Relative to the root directory.
+    let mut place = RelPath::default();
+    let mut names_left: Vec<OsString> = reversed_names(path.as_path());
+    while let Some(name) = names_left.pop() {
+        let Some(next) = place.child(&name) else {
+            // `..`
+            place = place.parent().unwrap_or_default();
+            continue;
+        };
+        // What is no symlink has no target; nor has what does not exist.
+        let Ok(target) = root.link_target(&next) else {
+            place = next;
+            continue;
+        };
+        links.push(root_path.join(&next));
+        if links.len() > LINKS_MAX {
+            return Err(cannot_open_error(
+                path,
+                "it leads through too many symlinks",
+            ));
+        }
+        if target.is_absolute() {
+            place = RelPath::default();
+        }
+        names_left.extend(reversed_names(&target));
+    }
+    Ok(links)
+}
+
+/// Returns the names in `path`, the last first, without its slashes and `.`.
+fn reversed_names(path: &Path) -> Vec<OsString> {
+    let names = path.components().rev();
+    let names = names.filter(|name| matches!(name, Component::Normal(_) | Component::ParentDir));
+    names.map(|name| name.as_os_str().to_owned()).collect()
 }
 
 /// Error for a path that cannot be opened: a mistake in the config, unless nothing can be opened at
