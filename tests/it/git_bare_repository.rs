@@ -346,6 +346,26 @@ async fn branches_are_listed_measured_and_removed() {
 }
 
 #[tokio::test]
+async fn a_broken_repository_is_not_one_without_the_branch() {
+    let fixture = BareRepositoryFixture::new().await;
+    let bare_repository = &fixture.bare_repository;
+    let main = branch("main");
+    let commit = fixture.put(None, &[("a", Some("1"))]).await;
+    bare_repository
+        .move_branch(&main, &commit, None)
+        .await
+        .unwrap();
+    assert_eq!(bare_repository.tip(&branch("other")).await.unwrap(), None);
+    let head = fixture.dir.path().join("hub.git/HEAD");
+    fs::remove_file(head).unwrap();
+    for name in ["main", "other"] {
+        let error = bare_repository.tip(&branch(name)).await.unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("`git rev-parse` failed"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn merged_work_is_reverted_or_its_conflicts_are_named() {
     let fixture = BareRepositoryFixture::new().await;
     let bare_repository = &fixture.bare_repository;

@@ -16,6 +16,9 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The exit status of `git merge-tree` for conflicts (git-merge-tree(1)).
 const CONFLICT_STATUS: i32 = 1;
+/// The exit status of `git rev-parse --quiet --verify` for a name that is no object
+/// (git-rev-parse(1)).
+const NO_SUCH_NAME_STATUS: i32 = 1;
 /// The mode of a tree entry that is a commit of another repository.
 const SUBMODULE_MODE: &str = "160000";
 
@@ -160,7 +163,8 @@ impl BareRepository {
         let output = self.try_run_git(&arguments).await?;
         match output.code {
             0 => parse_id(&output.stdout).map(Some),
-            _ => Ok(None),
+            NO_SUCH_NAME_STATUS => Ok(None),
+            _ => Err(self.git_error(&arguments, &output.stderr)),
         }
     }
 
