@@ -72,8 +72,10 @@ impl DiagnosticList {
         self.has_errors |= is_error;
         let is_warning = |found: &Diagnostic| found.severity == Severity::Warning;
         let mut earlier = self.diagnostics.iter_mut();
-        let is_repeated =
-            |found: &&mut Diagnostic| is_warning(found) && found.message == diagnostic.message;
+        // An error may have the message of an earlier warning, and stays an error.
+        let is_repeated = |found: &&mut Diagnostic| {
+            !is_error && is_warning(found) && found.message == diagnostic.message
+        };
         if let Some(warning) = earlier.find(is_repeated) {
             warning.repeats = warning.repeats.saturating_add(1);
         } else if self.diagnostics.len() < FINDINGS_MAX {

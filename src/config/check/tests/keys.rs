@@ -756,4 +756,14 @@ fn a_former_name_beside_the_current_one_is_an_error() {
             "warning on_red",
         ],
     );
+    // An earlier warning with the same message does not hide the error.
+    let former = "name: s, command: python3, outside_effects: none";
+    let both = "name: t, command: python3, outside_effects: none, side_effects: none";
+    check(
+        &with_servers(&format!("[{{{former}}}, {{{both}}}]")),
+        &[
+            "warning agent.backend.mcp_servers[0].outside_effects: ",
+            "error agent.backend.mcp_servers[1].outside_effects: ",
+        ],
+    );
 }
