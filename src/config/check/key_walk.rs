@@ -142,11 +142,8 @@ impl ConfigChecker<'_> {
             self.warn_of_former_name(&path, &entry.key_span, &entry.key, current_name);
             current_name.clone_into(&mut entry.key);
         }
-        if !key.former_values.is_empty() {
-            self.expand_variables(&mut entry.value, &path, cwd);
-            self.rename_value(&mut entry.value, key, &path);
-        }
-        self.read_foreign_value(entry, key, &path);
+        self.rename_value(&mut entry.value, key, &path, cwd);
+        self.read_foreign_value(entry, key, &path, cwd);
         match key.status {
             KeyStatus::Required | KeyStatus::Supported | KeyStatus::PassedOn => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
@@ -165,25 +162,34 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Replaces the former name of a value by the current one.
-    fn rename_value(&mut self, node: &mut YamlNode, key: &ConfigKey, path: &str) {
+    /// Replaces the former name of a value by the current one. The name may come from a variable.
+    fn rename_value(&mut self, node: &mut YamlNode, key: &ConfigKey, path: &str, cwd: &str) {
         let YamlValue::Scalar(scalar) = &mut node.value else {
             return;
         };
+        let text = self.expand_text(&scalar.text, last_key(path), cwd).text;
         let mut values = key.former_values.iter();
-        if let Some(value) = values.find(|value| value.former_name == scalar.text) {
+        if let Some(value) = values.find(|value| value.former_name == text) {
             self.warn_of_former_name(path, &node.span, value.former_name, value.current_name);
             value.current_name.clone_into(&mut scalar.text);
         }
     }
 
-    /// Replaces a value that only MassGen has by the one that it is read as.
-    fn read_foreign_value(&mut self, entry: &mut YamlEntry, key: &ConfigKey, path: &str) {
+    /// Replaces a value that only MassGen has by the one that it is read as. It may come from a
+    /// variable.
+    fn read_foreign_value(
+        &mut self,
+        entry: &mut YamlEntry,
+        key: &ConfigKey,
+        path: &str,
+        cwd: &str,
+    ) {
         let YamlValue::Scalar(scalar) = &mut entry.value.value else {
             return;
         };
+        let text = self.expand_text(&scalar.text, last_key(path), cwd).text;
         let mut values = key.foreign_values.iter();
-        let Some(value) = values.find(|value| value.massgen_value == scalar.text) else {
+        let Some(value) = values.find(|value| value.massgen_value == text) else {
             return;
         };
         let ForeignValue {
@@ -351,7 +357,7 @@ impl ConfigChecker<'_> {
         if !scalar.text.contains("${") {
             return None;
         }
-        let name = path.rsplit('.').next().unwrap_or(path);
+        let name = last_key(path);
         let expansion = self.expand_text(&scalar.text, name, cwd);
         // A variable that is set counts as unset where its API key could reach a prompt.
         for unset in expansion.unset {
@@ -415,7 +421,7 @@ impl ConfigChecker<'_> {
 
     /// Reports a value of a wrong shape, without expanded variables: one may contain an API key.
     fn wrong_shape(&mut self, node: &YamlNode, shape: &ValueShape, path: &str) {
-        let name = path.rsplit('.').next().unwrap_or(path);
+        let name = last_key(path);
         let value = match &node.value {
             YamlValue::Scalar(_) => quote(self.text.get(node.span.clone()).unwrap_or_default()),
             YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => node.describe(),
@@ -437,6 +443,11 @@ impl ConfigChecker<'_> {
             None => error,
         });
     }
+}
+
+/// Returns the last key of a path.
+fn last_key(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
 }
 
 /// Returns whether a value has a shape. Mappings are walked instead.

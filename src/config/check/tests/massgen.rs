@@ -25,6 +25,23 @@ fn values_of_massgen_are_read_as_the_nearest() {
             "`level: high` is read as `strict`",
         ],
     );
+    // A variable may hold one.
+    let env: ConfigVariables = [("SENSITIVITY".to_owned(), "roi_balanced".to_owned())]
+        .into_iter()
+        .collect();
+    let yaml = with_orchestrator("voting_sensitivity: ${SENSITIVITY}");
+    let loaded = try_load_with(&yaml, &env).unwrap();
+    let warnings: Vec<&str> = loaded
+        .warnings
+        .iter()
+        .map(|warning| warning.message.as_str())
+        .collect();
+    assert!(
+        matches!(warnings[..], [warning] if warning.contains("`voting_sensitivity: roi_balanced` is read as")),
+        "{warnings:?}"
+    );
+    let sensitivity = loaded.config.orchestrator.voting_sensitivity;
+    assert_eq!(sensitivity, VotingSensitivity::Balanced);
 }
 
 #[test]
