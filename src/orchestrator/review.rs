@@ -348,7 +348,7 @@ pub async fn reopen_delivery(
 /// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
     let revert = move || {
-        let Some(mut applied_delivery) = AppliedDelivery::open(delivery)? else {
+        let Some(applied_delivery) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
         let rows =

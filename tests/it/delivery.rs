@@ -425,6 +425,34 @@ fn the_users_work_meanwhile_is_never_overwritten() {
 }
 
 #[test]
+fn a_version_that_cannot_be_kept_is_a_failure_of_its_file_alone() {
+    let fixture = DeliveryFixture::new();
+    fixture.run("echo ours > README.md; echo 2 > src/app.py");
+    let delivery = fixture.delivery();
+    let plan = plan(&delivery, &fixture.source(), None).unwrap();
+    fixture.write("rw/README.md", "mine\n");
+    // A file is in the way of the first directory.
+    let tree = fixture.path("rw");
+    let first_name = tree.components().nth(1).unwrap();
+    fs::write(fixture.path("kept").join(first_name), "").unwrap();
+    let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
+        panic!();
+    };
+    let changes = apply(&delivery, &plan, &plan.select_all(), Some(&kept)).unwrap();
+    let lines = fixture.lines(&changes);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].starts_with(
+            "README.md denied: you changed it since the run began; cannot keep our version of"
+        ),
+        "{lines:?}"
+    );
+    assert_eq!(lines[1], "src/app.py changed");
+    assert_eq!(fixture.text("rw/README.md"), "mine\n");
+    assert_eq!(fixture.text("rw/src/app.py"), "2\n");
+}
+
+#[test]
 fn files_changed_between_plan_and_delivery_are_kept() {
     let fixture = DeliveryFixture::new();
     fixture.run("echo ours > README.md; echo 2 > src/app.py; rm src/old.py; echo n > new");
@@ -599,7 +627,7 @@ fn records_that_came_with_a_copy_are_ignored() {
         "{error}"
     );
     assert_eq!(fixture.text("rw/README.md"), "ours\n");
-    let mut delivered = fixture.reopen();
+    let delivered = fixture.reopen();
     assert!(
         delivered
             .listed_paths()

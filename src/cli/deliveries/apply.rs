@@ -118,7 +118,7 @@ fn reapply(
         Some(ReappliedSelection::All) => {
             delivered.undo_or_redo(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?
         }
-        Some(ReappliedSelection::Files(files)) => files.apply(&mut delivered)?,
+        Some(ReappliedSelection::Files(files)) => files.apply(delivered)?,
     };
     report(name, &host.cwd, &rows, ReportedMove::Redo, output).map(Some)
 }

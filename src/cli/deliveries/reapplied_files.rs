@@ -46,7 +46,7 @@ impl ReappliedFiles {
     }
 
     /// Applies the files again.
-    pub(crate) fn apply(&self, delivered: &mut AppliedDelivery) -> Result<Vec<UndoRow>> {
+    pub(crate) fn apply(&self, delivered: AppliedDelivery) -> Result<Vec<UndoRow>> {
         delivered.reapply(&self.parts)
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(
     let (deliveries, name) = find_revertible(&arguments.run, host, output)?;
     let delivery = OpenDelivery::open(&deliveries, &name)?;
     let commit = delivery.commit()?;
-    let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
+    let Some(delivered) = AppliedDelivery::open(delivery)? else {
         let message = format!("`{name}` has no applied delivery");
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen diff {name}` shows what it would deliver")));

@@ -550,9 +550,9 @@ fn reapply(
     files: &ReappliedFiles,
     host: &Host,
 ) -> Result<Vec<Value>> {
-    let mut applied_delivery = AppliedDelivery::open(Arc::clone(delivery))?
+    let applied_delivery = AppliedDelivery::open(Arc::clone(delivery))?
         .ok_or_else(|| Error::bug("a delivery was undone, but not applied"))?;
-    let rows = files.apply(&mut applied_delivery)?;
+    let rows = files.apply(applied_delivery)?;
     Ok(rows.iter().map(|row| undo_row(row, host)).collect())
 }
 
@@ -610,8 +610,7 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
             applied_part.unwrap_or_else(|| newest.clone())
         }
     };
-    let Some(mut applied_delivery) =
-        AppliedDelivery::open(OpenDelivery::open(&deliveries, &part)?)?
+    let Some(applied_delivery) = AppliedDelivery::open(OpenDelivery::open(&deliveries, &part)?)?
     else {
         let message = format!("nothing of `{run}` was applied");
         return Err(ApiError::conflict(message));

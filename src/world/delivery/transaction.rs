@@ -44,7 +44,7 @@ const DECLINED_REASON: &str = "you did not take it";
 ///
 /// # Errors
 /// The changes could not be applied: what had been done is rolled back, now or by the next start of
-/// massgen, as the error says. Or they are applied, and the error is about the report.
+/// massgen, as the error says.
 pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -52,6 +52,8 @@ pub fn apply(
     conflicts_dir: Option<&RealPath>,
 ) -> Result<Vec<FileChange>> {
     let choices = resolve_choices(plan, choices);
+    // What could fail is done first: once the changes are applied, nothing may hide that.
+    let roots: Vec<RealPath> = plan.roots.iter().map(real_root).collect::<Result<_>>()?;
     let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
     if choices.contains(&DeliveryChoice::Apply) {
         let mut transaction = ApplyTransaction {
@@ -78,7 +80,13 @@ pub fn apply(
             }
         }
     }
-    report_changes(plan, &outcomes, conflicts_dir)
+    Ok(report_changes(plan, &roots, &outcomes, conflicts_dir))
+}
+
+/// Returns the real path of one of the user's trees.
+fn real_root(path: &AbsPath) -> Result<RealPath> {
+    let real_path = open_root(path)?.real_path();
+    real_path.map_err(|fault| delivery_error("look at", path, fault))
 }
 
 /// Returns the numbers of `count` steps from `first_number` on.
@@ -253,18 +261,15 @@ fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
     }
 }
 
-/// Returns what happened to every path. Keeps the agent's versions of files that the user changed.
+/// Returns what happened to every path below the real paths `roots`. Keeps the agent's versions of
+/// files that the user changed; if one cannot be kept, its change says why.
 fn report_changes(
     plan: &DeliveryPlan,
+    roots: &[RealPath],
     outcomes: &[Option<SwapOutcome>],
     conflicts_dir: Option<&RealPath>,
-) -> Result<Vec<FileChange>> {
+) -> Vec<FileChange> {
     let mut changes = Vec::new();
-    let real = |path: &AbsPath| {
-        let real_path = open_root(path)?.real_path();
-        real_path.map_err(|fault| delivery_error("look at", path, fault))
-    };
-    let roots: Vec<RealPath> = plan.roots.iter().map(real).collect::<Result<_>>()?;
     for refusal in &plan.refused {
         let reason = refusal.reason.clone();
         changes.push(FileChange {
@@ -293,9 +298,9 @@ fn report_changes(
         let is_conflict = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Changed));
         let kept_file = match conflicts_dir {
             Some(conflicts_dir) if is_conflict => {
-                keep_agents_version(plan, entry, &path, conflicts_dir)?
+                keep_agents_version(plan, entry, &path, conflicts_dir)
             }
-            _ => None,
+            _ => Ok(None),
         };
         let kind = match (reason, kept_file) {
             (None, _) => mode_change.unwrap_or_else(|| match (entry.action(), entry.hunks()) {
@@ -304,10 +309,13 @@ fn report_changes(
                 (EntryAction::Change, Some(hunks)) => ChangeKind::PartlyChanged { hunks },
                 (EntryAction::Delete, _) => ChangeKind::Deleted,
             }),
-            (Some(_), Some(kept_file)) => ChangeKind::Conflict { kept: kept_file },
-            (Some(DECLINED_REASON), None) => ChangeKind::Declined,
-            (Some(reason), None) => ChangeKind::Denied {
+            (Some(_), Ok(Some(kept_file))) => ChangeKind::Conflict { kept: kept_file },
+            (Some(DECLINED_REASON), Ok(None)) => ChangeKind::Declined,
+            (Some(reason), Ok(None)) => ChangeKind::Denied {
                 reason: reason.to_owned(),
+            },
+            (Some(reason), Err(error)) => ChangeKind::Failed {
+                reason: format!("{reason}; {error}"),
             },
         };
         if let Some(root) = roots.get(entry.root) {
@@ -315,7 +323,7 @@ fn report_changes(
             changes.push(FileChange { path, kind });
         }
     }
-    Ok(changes)
+    changes
 }
 
 /// Returns the reported change of a directory: changed permission bits, or a new world-writable

@@ -293,9 +293,8 @@ impl AppliedDelivery {
     ///
     /// # Errors
     /// What had been done is rolled back, now or by the next start of massgen, as the error says.
-    /// Or all is done, and the paths cannot be inspected afterwards.
     pub fn undo_or_redo(
-        &mut self,
+        mut self,
         direction: UndoDirection,
         paths: &[AbsPath],
         changed_files: ChangedFilePolicy,
@@ -313,7 +312,7 @@ impl AppliedDelivery {
     ///
     /// # Errors
     /// As of [`Self::undo_or_redo`].
-    pub fn reapply(&mut self, parts: &BTreeMap<AbsPath, ReappliedPart>) -> Result<Vec<UndoRow>> {
+    pub fn reapply(mut self, parts: &BTreeMap<AbsPath, ReappliedPart>) -> Result<Vec<UndoRow>> {
         let is_wanted = |path: &AbsPath, entry: &DeliveryEntry| {
             // A directory is removed with the selected files in it.
             let is_removal = entry.ours.is_absent() && !entry.is_file();
@@ -402,7 +401,6 @@ impl AppliedDelivery {
                 row.outcome = UndoOutcome::PartlyRestored(hunks);
             }
         }
-        self.inspect()?;
         Ok(rows)
     }
 
