@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -30,6 +30,7 @@ use massgen::world::delivery::undo::{
 };
 use massgen::world::io::file_change::ChangeKind;
 use massgen::world::io::locate::{LocatedPath, locate};
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -466,6 +467,36 @@ fn files_changed_between_plan_and_delivery_are_kept() {
         assert_eq!(fixture.text(name), "mine\n", "{name}");
     }
     assert_eq!(fixture.text("rw/src/app.py"), "2\n");
+}
+
+#[test]
+fn a_pipe_is_not_taken_for_a_link_to_the_root_directory() {
+    let fixture = DeliveryFixture::new();
+    let links = ["rw/pipe", "rw/same"];
+    for name in links {
+        symlink("/", fixture.path(name)).unwrap();
+    }
+    fixture.run("ln -sfn README.md pipe; ln -sfn README.md same");
+    let delivery = fixture.delivery();
+    let plan = plan(&delivery, &fixture.source(), None).unwrap();
+    fs::remove_file(fixture.path("rw/pipe")).unwrap();
+    mkfifoat(CWD, fixture.path("rw/pipe"), Mode::RWXU).unwrap();
+    let changes = apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    assert_eq!(
+        fixture.lines(&changes),
+        [
+            "pipe denied: you changed it since the run began",
+            "same changed"
+        ]
+    );
+    let kinds = links.map(|name| {
+        fs::symlink_metadata(fixture.path(name))
+            .unwrap()
+            .file_type()
+    });
+    assert!(kinds[0].is_fifo() && kinds[1].is_symlink());
+    let target = fs::read_link(fixture.path("rw/same")).unwrap();
+    assert_eq!(target, Path::new("README.md"));
 }
 
 #[test]

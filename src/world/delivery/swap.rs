@@ -2,6 +2,7 @@
 //! inspected. A step that was interrupted at any point can be applied again.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -153,8 +154,10 @@ impl DeliveryTree {
 fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
     match read_state(dir, name) {
         Ok((state, _)) => Ok(state),
-        // A pipe, a socket or a device is never what was inspected.
-        Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link { target: "/".into() }),
+        // A pipe, a socket or a device is never what was inspected: no symlink has an empty target.
+        Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link {
+            target: PathBuf::new(),
+        }),
         Err(fault) => Err(fault),
     }
 }
