@@ -69,7 +69,15 @@ impl LocalScheduler {
             .collect();
         let mut child = start_worker(&self.executable, &arguments, &self.dir, &self.env)?;
         let id = child.id().ok_or(io::ErrorKind::NotFound)?;
-        let process = open_process(id)?;
+        let process = match open_process(id) {
+            Ok(process) => process,
+            Err(error) => {
+                // It would run on, uncounted and out of reach of `cancel`. Killing a child that is
+                // not waited for yet can only fail if it has ended.
+                child.start_kill().unwrap_or_default();
+                return Err(error);
+            }
+        };
         let job = self.next_job;
         self.next_job = job.saturating_add(1);
         self.jobs.insert(job, LocalJob { cells, process });
