@@ -236,20 +236,29 @@ fn listed_pod(metadata: ObjectMetadata, item: &Value) -> Result<ListedPod, Strin
 }
 
 /// Returns why Kubernetes creates no pods for a Job, from the output of
-/// `kubectl get events -o json`: the last such event counts. `None` also for other output, because
-/// this only explains a wait.
+/// `kubectl get events -o json`: the newest such event counts, wherever it is in the list. `None`
+/// also for other output, because this only explains a wait.
 pub fn creation_fault(text: &str) -> Option<String> {
     #[derive(Default, Deserialize)]
-    #[serde(default)]
+    #[serde(default, rename_all = "camelCase")]
     struct EventFields {
         reason: String,
         message: String,
+        /// When it happened last, in UTC as RFC 3339.
+        last_timestamp: Option<String>,
+        /// When it first happened, for an event without the last time.
+        event_time: Option<String>,
     }
     let list: ObjectList = serde_json::from_str(text).ok()?;
-    let events = list.items.iter().rev();
-    let event = events
+    let event = list
+        .items
+        .iter()
         .filter_map(|item| EventFields::deserialize(item).ok())
-        .find(|event| event.reason == "FailedCreate")?;
+        .filter(|event| event.reason == "FailedCreate")
+        .max_by_key(|event| {
+            let last_time = event.last_timestamp.clone();
+            last_time.or_else(|| event.event_time.clone())
+        })?;
     Some(cluster_message(&event.message))
 }
 
@@ -475,5 +484,18 @@ mod tests {
             Some(message)
         );
         assert_eq!(creation_fault("{\"items\": []}"), None);
+        // The cluster lists events by their names.
+        let event = |message: &str, time_key: &str, time: &str| {
+            let mut event = json!({"reason": "FailedCreate", "message": message});
+            event[time_key] = json!(time);
+            event
+        };
+        let events = json!({"items": [
+            event("oldest", "lastTimestamp", "2026-03-01T09:00:00Z"),
+            event("newest", "lastTimestamp", "2026-03-01T10:00:02Z"),
+            event("older", "eventTime", "2026-03-01T10:00:01.000000Z"),
+        ]});
+        let fault = creation_fault(&events.to_string());
+        assert_eq!(fault.as_deref(), Some("newest"));
     }
 }
