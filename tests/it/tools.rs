@@ -100,6 +100,16 @@ fn long_text_is_truncated_with_a_hint_how_to_continue() {
         &json!({"path": "long.txt", "tail": 2}),
     );
     assert_eq!(tail, line.repeat(2));
+    // The part of one line that is shown begins with a whole character.
+    for end in ["\n", "."] {
+        disk.file("ws/umlauts.txt", "ü".repeat(200_001) + end);
+        let tail = json!({"path": "umlauts.txt", "tail": 1});
+        let cut = "[massgen: cut: only the last 262144 bytes are shown]\n".to_owned();
+        assert_eq!(
+            call_successfully(&gate, "read_text_file", &tail),
+            cut + &"ü".repeat(131_071) + end
+        );
+    }
 }
 
 #[test]
