@@ -98,11 +98,12 @@ impl GrepSearch {
         let mut file_matches = FileMatches {
             path: display_path(gate, path.real()),
             lines: Vec::new(),
-            matches_left: self.matches_left,
+            count: 0,
+            count_max: self.matches_left,
             bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut file_matches)?;
-        self.matches_left = file_matches.matches_left;
+        self.matches_left = self.matches_left.saturating_sub(file_matches.count);
         for line in file_matches.lines {
             self.lines.push(&line);
         }
@@ -149,8 +150,10 @@ fn build_searcher(grep: &GrepQuery) -> Searcher {
 struct FileMatches {
     path: String,
     lines: Vec<String>,
-    /// The remaining number of matches.
-    matches_left: u32,
+    /// The number of matches so far.
+    count: u32,
+    /// The maximum number of matches.
+    count_max: u32,
     /// The remaining number of bytes in the answer.
     bytes_left: usize,
 }
@@ -166,7 +169,7 @@ impl FileMatches {
     }
 
     fn wants_more(&self) -> bool {
-        self.matches_left > 0 && self.bytes_left > 0
+        self.count < self.count_max && self.bytes_left > 0
     }
 }
 
@@ -175,7 +178,7 @@ impl Sink for FileMatches {
 
     fn matched(&mut self, _: &Searcher, sink_match: &SinkMatch<'_>) -> io::Result<bool> {
         self.push(':', sink_match.line_number(), sink_match.bytes());
-        self.matches_left = self.matches_left.saturating_sub(1);
+        self.count = self.count.saturating_add(1);
         Ok(self.wants_more())
     }
 
@@ -191,6 +194,7 @@ impl Sink for FileMatches {
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
         self.lines.clear();
+        self.count = 0;
         Ok(false)
     }
 
