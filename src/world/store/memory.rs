@@ -50,7 +50,8 @@ pub struct MemoryNote {
 impl MemoryNote {
     /// Returns whether agents are shown it in full.
     pub fn is_short_term(&self) -> bool {
-        self.name.starts_with(SHORT_TERM)
+        let name_there = self.name.strip_prefix(SHORT_TERM);
+        name_there.is_some_and(|name| name.starts_with('/'))
     }
 }
 
@@ -339,4 +340,26 @@ fn directory_refusal(path: &AbsPath) -> Option<String> {
 fn refusal(path: &AbsPath, reason: &str) -> String {
     let path = escape_name(&path.to_string());
     format!("`{path}` is not a note: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_term_note_is_one_in_their_directory() {
+        for (name, expected) in [
+            ("short_term/style.md", true),
+            ("short_term_style.md", false),
+            ("short_term.md", false),
+            ("style.md", false),
+            ("long_term/short_term.md", false),
+        ] {
+            let note = MemoryNote {
+                name: name.to_owned(),
+                text: String::new(),
+            };
+            assert_eq!(note.is_short_term(), expected, "{name}");
+        }
+    }
 }
