@@ -491,6 +491,11 @@ fn a_run_ends_without_a_server_that_cannot_start_only_if_it_is_required() {
             "{name: h, command: python3, args: [-c, 'import sys; input(); sys.exit(\"at the first message\")']}",
             "it wrote: at the first message",
         ),
+        // The end could be the beginning of a secret.
+        (
+            "{name: h, command: python3, args: [-c, 'import sys; input(); sys.stderr.write(\"it has no secret\")'], env: {WORD: '${TOKEN}'}}",
+            "it wrote: it has no secret",
+        ),
     ] {
         let optional = with_server(server, &[], "orchestrator: {}").success();
         let warnings = events(&optional, "warning");

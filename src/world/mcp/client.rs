@@ -565,15 +565,65 @@ pub(in crate::world) fn log_filter(path: AbsPath, redactor: Redactor) -> StderrF
     let mut bytes_left = LOG_BYTES_MAX;
     let mut redacted_stream = RedactedStream::default();
     let mut has_dir = false;
-    Box::new(move |bytes| {
-        let text = redacted_stream.push(&redactor, &String::from_utf8_lossy(bytes));
-        let bytes_after = bytes_left.checked_sub(text.len());
-        bytes_left = bytes_after.unwrap_or_default();
-        let create_dir = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
-        has_dir = has_dir || path.parent().is_some_and(create_dir);
-        if has_dir && bytes_after.is_some() {
-            file::append(&path, text.as_bytes()).unwrap_or_default();
+    Box::new(move |text: Option<&str>| {
+        let text = match text {
+            Some(text) => redacted_stream.push(&redactor, text),
+            None => redacted_stream.finish(&redactor),
+        };
+        let end = text.floor_char_boundary(bytes_left);
+        let logged_text = text.get(..end).unwrap_or_default();
+        bytes_left = if end < text.len() {
+            0
+        } else {
+            bytes_left.saturating_sub(end)
+        };
+        if !logged_text.is_empty() {
+            let create_dir = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
+            has_dir = has_dir || path.parent().is_some_and(create_dir);
+            if has_dir {
+                file::append(&path, logged_text.as_bytes()).unwrap_or_default();
+            }
         }
         text
     })
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test looks at the logs that it makes"
+)]
+mod tests {
+    use std::fs;
+
+    use secrecy::SecretString;
+
+    use super::*;
+
+    #[test]
+    fn a_log_has_all_up_to_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let log_of = |name: &str, pieces: &[&str]| {
+            let path = dir.path().join("servers").join(name);
+            let redactor = Redactor::new(vec![SecretString::from("sk-0123456789")]);
+            let mut filter = log_filter(AbsPath::new(&path).unwrap(), redactor);
+            let mut reported: String = pieces.iter().map(|piece| filter(Some(piece))).collect();
+            reported += &filter(None);
+            let log = fs::read_to_string(path).unwrap_or_default();
+            (log, reported)
+        };
+        assert_eq!(log_of("silent", &[]), (String::new(), String::new()));
+        assert!(!dir.path().join("servers").exists());
+        // The end may be the beginning of a secret.
+        let expected = "key [redacted], all tasks".to_owned();
+        assert_eq!(
+            log_of("ended", &["key sk-01234", "56789, all task", "s"]),
+            (expected.clone(), expected)
+        );
+        // Of the piece that reaches the limit, the part before it is kept.
+        let text = "ü".repeat(LOG_BYTES_MAX / 2 - 1);
+        let (log, reported) = log_of("long", &[&text, ".üü", "more"]);
+        assert_eq!(log.len(), LOG_BYTES_MAX - 1);
+        assert!(log.ends_with("ü.") && reported.ends_with(".üümore"));
+    }
 }

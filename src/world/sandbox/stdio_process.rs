@@ -15,6 +15,7 @@ use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::OutputRing;
+use crate::world::sandbox::output_text::complete_characters_len;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
@@ -25,8 +26,9 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 /// without it, an error cannot say how the program ended.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Filter for the standard error of a program: gets each chunk and returns what may be reported.
-pub(in crate::world) type StderrFilter = Box<dyn FnMut(&[u8]) -> String + Send>;
+/// Filter for the standard error of a program: gets each piece, and `None` at its end, and returns
+/// what may be reported.
+pub(in crate::world) type StderrFilter = Box<dyn FnMut(Option<&str>) -> String + Send>;
 
 /// Runs a program to its end, with its standard error and the interrupt that ends it.
 pub(in crate::world::sandbox) type ProgramFollower =
@@ -155,15 +157,26 @@ struct StdioProcessWorker {
 
 impl StdioProcessWorker {
     fn run(mut self, errors: io::PipeReader) {
-        let mut on_output = |bytes: &[u8]| {
-            let reported_text = (self.stderr_filter)(bytes);
+        let mut report = |text: Option<&str>| {
+            let reported_text = (self.stderr_filter)(text);
             lock(&self.errors).add(reported_text.as_bytes());
         };
+        // The beginning of a character whose rest has not been read yet.
+        let mut pending = Vec::new();
+        let mut on_output = |bytes: &[u8]| {
+            pending.extend_from_slice(bytes);
+            let rest = pending.split_off(complete_characters_len(&pending));
+            report(Some(&String::from_utf8_lossy(&pending)));
+            pending = rest;
+        };
         let output = ProcessOutput::new(errors, &mut on_output);
-        let exit_reason = (self.run_to_end)(output, &self.interrupt).unwrap_or_else(|error| {
-            on_output(format!("massgen: {error}\n").as_bytes());
+        let run_result = (self.run_to_end)(output, &self.interrupt);
+        report(Some(&String::from_utf8_lossy(&pending)));
+        let exit_reason = run_result.unwrap_or_else(|error| {
+            report(Some(&format!("massgen: {error}\n")));
             ExitReason::Interrupted
         });
+        report(None);
         self.exit_reason.send_replace(Some(exit_reason));
     }
 }

@@ -216,7 +216,7 @@ impl ServerContainer {
         drop(guard);
         let mut exec = start_result.map_err(|error| container.describe_failure(error))?;
         for note in &self.notes {
-            stderr_filter(format!("massgen: {note}\n").as_bytes());
+            stderr_filter(Some(&format!("massgen: {note}\n")));
         }
         let (stdin, input) = pipe()?;
         let (output, stdout) = pipe()?;
