@@ -149,12 +149,17 @@ impl DeliverySelection {
         }
     }
 
-    /// Selects no file, but every directory that is to be removed: it is removed if nothing in it
-    /// stays. Callers enter a choice for each directory that is reviewed by itself.
+    /// Selects nothing that is reviewed, but the removal of every directory that is not reviewed by
+    /// itself: it is removed if nothing in it stays.
     pub fn take_no_files(plan: &DeliveryPlan) -> Self {
         let mut selection = Self::take_none(plan);
-        for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
-            if entry.ours.is_absent() && !entry.is_file() {
+        let reviewable_entries = plan.reviewable_entries().into_iter();
+        let reviewed_indices: BTreeSet<usize> =
+            reviewable_entries.map(|(index, _)| index).collect();
+        let entries = plan.entries.iter().zip(&mut selection.choices).enumerate();
+        for (index, (entry, choice)) in entries {
+            let is_directory_removal = entry.ours.is_absent() && !entry.is_file();
+            if is_directory_removal && !reviewed_indices.contains(&index) {
                 *choice = DeliveryChoice::Apply;
             }
         }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use massgen::delivery::choice::DeliveryChoice;
 use massgen::delivery::hunks::HunkChoice;
-use massgen::delivery::plan::{DeliveryConflict, DeliveryPlan, EntryAction};
+use massgen::delivery::plan::{DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction};
+use massgen::orchestrator::review::DeliverySelection;
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
 use massgen::world::access::gate::Gate;
@@ -451,6 +452,22 @@ fn a_version_that_cannot_be_kept_is_a_failure_of_its_file_alone() {
     assert_eq!(lines[1], "src/app.py changed");
     assert_eq!(fixture.text("rw/README.md"), "mine\n");
     assert_eq!(fixture.text("rw/src/app.py"), "2\n");
+}
+
+#[test]
+fn an_empty_directory_is_removed_only_if_that_is_selected() {
+    let fixture = DeliveryFixture::new();
+    fs::create_dir(fixture.path("rw/bare")).unwrap();
+    fixture.run("rmdir bare; rm -r plain");
+    let delivery = fixture.delivery();
+    let plan = plan(&delivery, &fixture.source(), None).unwrap();
+    let mut choices = DeliverySelection::take_no_files(&plan).choices;
+    // Of this directory, the user selects the file, and it is removed with it.
+    let is_file = |entry: &DeliveryEntry| entry.rel == RelPath::new("plain/deep/one").unwrap();
+    let index = plan.entries.iter().position(is_file).unwrap();
+    choices[index] = DeliveryChoice::Apply;
+    apply(&delivery, &plan, &choices, None).unwrap();
+    assert!(fixture.has("rw/bare") && !fixture.has("rw/plain"));
 }
 
 #[test]
