@@ -545,7 +545,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     assert_eq!(fixture.text("rw/plain/deep/mine"), "mine\n");
     assert!(!fixture.has("rw/README.md") && !fixture.has("rw/plain/deep/one"));
-    let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
+    let delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
         .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
@@ -594,7 +594,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     assert!(fixture.has("rw/d/2") && !fixture.has("rw/README.md"));
     assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
-    let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
+    let delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
         .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
@@ -740,7 +740,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     merge(&delivery, &mut plan, &baseline).unwrap();
     apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     assert_eq!(fixture.text("rw/text"), expected);
-    if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
+    if let Some(delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered
             .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
