@@ -30,6 +30,32 @@ fn after_a_run(task: &str) -> WebServer {
 }
 
 #[test]
+fn paths_of_a_session_that_are_not_open_any_more_are_named() {
+    let task = "read @gone.txt and @kept.txt";
+    let project = project().file("gone.txt", "x").file("kept.txt", "x");
+    let finished = project.args(["--config", "team.yaml", task]).success();
+    std::fs::remove_file(finished.project().path("gone.txt")).unwrap();
+    let server = WebServer::start(
+        finished.then(Vec::<&str>::new()),
+        &["--config", "team.yaml"],
+    );
+    let session = &server.get("/api/runs").json()["runs"][0]["session"];
+    let warning = "gone.txt` was opened in an earlier turn but no longer exists";
+    let preview = json!({"task": "again", "continue": session, "dry_run": true});
+    let shown = server.post("/api/runs", &preview).json();
+    assert!(shown["notes"].to_string().contains(warning), "{shown}");
+
+    let run = server.start_run(&json!({"task": "again", "continue": session}));
+    let mut page = server.stream(&run, None);
+    page.read_to_end();
+    let warnings = page.sections["run"]["warnings"].to_string();
+    assert!(
+        warnings.contains(warning) && !warnings.contains("kept.txt"),
+        "{warnings}"
+    );
+}
+
+#[test]
 fn runs_that_were_started_in_a_terminal_are_listed_and_read() {
     let server = after_a_run("say yes or no");
     let listed = server.get("/api/runs").json();

@@ -105,6 +105,12 @@ impl PageRun {
         self.feed.set_limits(limits);
     }
 
+    /// Notes warnings about how the run is started, which the page shows. It is called before
+    /// [`PageRun::begin`].
+    pub(super) fn show_warnings(&self, warnings: Vec<String>) {
+        self.feed.set_warnings(warnings);
+    }
+
     /// Notes where messages to the agents go.
     pub(crate) fn accept_messages(&self, sender: UserMessageSender) {
         self.lock().messages = Some(sender);

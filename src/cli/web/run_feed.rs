@@ -48,6 +48,8 @@ struct FeedState {
     questions: PendingQuestions,
     /// The limits in force, if they are known.
     limits: Option<BudgetLimits>,
+    /// Warnings about how the run was started, which its log does not have.
+    start_warnings: Vec<String>,
 }
 
 /// How far a feed is.
@@ -172,6 +174,11 @@ impl RunFeed {
         self.lock().limits = Some(limits);
     }
 
+    /// Sets the warnings about how the run is started, before a log is followed.
+    pub(super) fn set_warnings(&self, warnings: Vec<String>) {
+        self.lock().start_warnings = warnings;
+    }
+
     /// Adds a question to the person.
     pub(super) fn ask(&self, question: UserQuestion) {
         self.with_questions(|questions| questions.push(question));
@@ -209,7 +216,7 @@ impl RunFeed {
             Some(ChangedSection {
                 seq: state.view.last_change(section)?,
                 name: section.name(),
-                value: section_value(&state.view, section, state.limits.as_ref())?,
+                value: section_value(state, section)?,
             })
         };
         let changed_sections = state.view.sections_changed_after(cursor.seq);
@@ -286,21 +293,25 @@ impl RunFeed {
     }
 }
 
-/// Returns a section as the page reads it: the run has its limits, if they are known, and the final
-/// answer is also parsed as Markdown.
-fn section_value(
-    view: &RunView,
-    section: ViewSection,
-    limits: Option<&BudgetLimits>,
-) -> Option<Value> {
-    let mut value = view.section_json(section)?;
-    if let (ViewSection::Run, Some(limits), Some(fields)) = (section, limits, value.as_object_mut())
-    {
-        fields.insert("limits".to_owned(), limits_json(limits));
+/// Returns a section as the page reads it: the run has its limits, if they are known, and the
+/// warnings about its start, and the final answer is also parsed as Markdown.
+fn section_value(state: &FeedState, section: ViewSection) -> Option<Value> {
+    let mut value = state.view.section_json(section)?;
+    if let (ViewSection::Run, Some(fields)) = (section, value.as_object_mut()) {
+        if let Some(limits) = &state.limits {
+            fields.insert("limits".to_owned(), limits_json(limits));
+        }
+        if let Some(Value::Array(warnings)) = fields.get_mut("warnings") {
+            let log_warnings = std::mem::take(warnings);
+            let start_warnings = state.start_warnings.iter().cloned().map(Value::from);
+            *warnings = start_warnings.chain(log_warnings).collect();
+        }
     }
-    if let (ViewSection::Delivery, Some(answer), Some(fields)) =
-        (section, &view.delivery().answer, value.as_object_mut())
-    {
+    if let (ViewSection::Delivery, Some(answer), Some(fields)) = (
+        section,
+        &state.view.delivery().answer,
+        value.as_object_mut(),
+    ) {
         fields.insert("markdown".to_owned(), markdown_json(answer));
     }
     Some(value)

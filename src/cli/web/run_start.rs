@@ -60,15 +60,19 @@ pub(super) async fn start(
     JsonBody(request): JsonBody<StartRequest>,
 ) -> ApiResult {
     let is_dry_run = request.dry_run;
-    let (prepared, flags) = {
+    let (prepared, flags, warnings) = {
         let server = server.clone();
         // The inner result has the errors that are replies already, which `run_blocking` has not.
         run_blocking(move || Ok(prepare(&server, &request))).await??
     };
     if is_dry_run {
-        return preview(&prepared).await;
+        return preview(&prepared, &warnings).await;
     }
-    begin_run(&server, |run| execute_run(prepared, flags, run)).await
+    begin_run(&server, |run| {
+        run.show_warnings(warnings);
+        execute_run(prepared, flags, run)
+    })
+    .await
 }
 
 /// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of
@@ -99,8 +103,12 @@ async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
     Ok(json!({"run": name, "session": session}))
 }
 
-/// Prepares a run as the command line does, and returns it with its flags.
-fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun, RunArguments)> {
+/// Prepares a run as the command line does, and returns it with its flags, and warnings about paths
+/// that are not open any more.
+fn prepare(
+    server: &WebServer,
+    request: &StartRequest,
+) -> ApiResult<(PreparedRun, RunArguments, Vec<String>)> {
     let named_team = find_team(server, request.team.as_deref())?;
     let team = &named_team.team;
     if request.task.trim().is_empty() {
@@ -127,9 +135,9 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
         .as_deref()
         .map(|session| ContinuedSession::find(session, &sessions))
         .transpose()?;
-    let mut opened = match &continued {
-        Some(continued) => continued.opened_paths(&host)?.0,
-        None => Vec::new(),
+    let (mut opened, warnings) = match &continued {
+        Some(continued) => continued.opened_paths(&host)?,
+        None => (Vec::new(), Vec::new()),
     };
     let turn = continued
         .as_ref()
@@ -146,7 +154,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
         telemetry: server.telemetry().cloned(),
         approvals: SessionApprovals::default(),
     };
-    Ok((prepared, flags))
+    Ok((prepared, flags, warnings))
 }
 
 /// Returns the command line that would start a run of this team with `flags`: the records of the
@@ -221,10 +229,13 @@ fn require_agreement(
     )
 }
 
-/// Returns what a run would do.
-async fn preview(prepared: &PreparedRun) -> ApiResult {
+/// Returns what a run would do, with `warnings` about it.
+async fn preview(prepared: &PreparedRun, warnings: &[String]) -> ApiResult {
     let (mut text, mut notes) = (Vec::new(), Vec::new());
     let mut output = CliOutput::with_writers(&mut text, &mut notes);
+    for warning in warnings {
+        output.warning(warning);
+    }
     dry_run::show(prepared, &mut output).await?;
     drop(output);
     Ok(JsonReply(json!({
