@@ -108,6 +108,15 @@ fn a_run_continues_without_a_server_whose_tokens_cannot_be_reached() {
         let warning = "the server `t` cannot be used, so `one` works without its tools";
         assert!(stderr.contains(warning), "{path}: {stderr}");
     }
+    // The outage may begin after the first token.
+    let server = OauthServer::start(OauthBehaviour {
+        is_failing: true,
+        ..OauthBehaviour::default()
+    });
+    let finished = client_project(&server, "").args(RUN).success();
+    let stderr = finished.stderr();
+    assert!(stderr.contains("so `one` works without"), "{stderr}");
+    assert!(server.requests("POST /token").len() > 1);
     // Control: a refusal of the server.
     let server = OauthServer::start(OauthBehaviour {
         client: Some(("known", SECRET)),

@@ -36,6 +36,8 @@ pub(crate) struct OauthBehaviour {
     pub(crate) authorized_by: Option<String>,
     /// It rejects its first token when a tool is called.
     pub(crate) is_forgetful: bool,
+    /// It rejects its first token at once, and cannot be reached for another one.
+    pub(crate) is_failing: bool,
 }
 
 /// Codes and tokens that it has issued.
@@ -163,6 +165,9 @@ fn answer(
             json_answer(&client)
         }
         ("GET", "/authorize") => authorize(query, behaviour, state),
+        ("POST", "/token") if behaviour.is_failing && state.given > 0 => {
+            ScriptedResponse::whole("502 Bad Gateway", &[], "")
+        }
         ("POST", "/token") => token(request, behaviour, state),
         ("GET", "/mcp") if behaviour.answers_in.is_some() => {
             let stream = ScriptedResponse::stream().piece("event: endpoint\ndata: /message\n\n");
@@ -241,7 +246,7 @@ fn token(
     };
     state.given += 1;
     let token = format!("{TOKEN}{}", state.given);
-    state.valid = Some((token.clone(), scopes.clone()));
+    state.valid = (!behaviour.is_failing).then(|| (token.clone(), scopes.clone()));
     json_answer(&json!({
         "access_token": token,
         "token_type": "Bearer",

@@ -243,6 +243,7 @@ impl McpClient {
                 .map_err(|unusable| McpClientError::new(unusable.cause, unusable.why)),
             None => Ok(None),
         };
+        let mut token_source = None;
         let (authorization, sign_in_client) =
             if let Some(client_credentials) = &remote.oauth.client_credentials {
                 let sent_secrets = credentials.client_secrets();
@@ -251,6 +252,7 @@ impl McpClient {
                     McpClientError::new(unusable.cause, quote_server(&unusable.why))
                 };
                 source.token().await.map_err(token_error)?;
+                token_source = Some(source.clone());
                 (RequestAuthorization::Client(client, source), None)
             } else if let Some((manager, http)) = user_manager? {
                 let client = AuthClient::new(client, manager);
@@ -268,9 +270,11 @@ impl McpClient {
                 McpClientError::SignInRequired(missing_scopes)
             }
             RemoteConnectError::Refused(why) => {
-                // The tokens may have had to be refreshed.
-                let cause =
-                    sign_in_client.map_or(FailureCause::Refusal, |http| http.failure_cause());
+                // The tokens may have had to be refreshed or replaced.
+                let sign_in_cause = sign_in_client.map(|http| http.failure_cause());
+                let client_cause = token_source.map(|source| source.failure_cause());
+                let cause = sign_in_cause.or(client_cause);
+                let cause = cause.unwrap_or(FailureCause::Refusal);
                 McpClientError::new(cause, quote_server(&why))
             }
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),

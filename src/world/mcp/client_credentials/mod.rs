@@ -8,6 +8,7 @@ mod assertion;
 mod token_request;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -48,6 +49,8 @@ struct AccessTokenSourceState {
     /// Receives every secret that is sent, to be redacted from what the servers send back.
     sent_secrets: SentSecrets,
     cached_token: Mutex<Option<CachedToken>>,
+    /// Whether the last request for a token failed because of a server or the network.
+    is_down: AtomicBool,
 }
 
 /// The token that was issued last.
@@ -87,7 +90,18 @@ impl AccessTokenSource {
             credentials: credentials.clone(),
             sent_secrets: sent_secrets.clone(),
             cached_token: Mutex::default(),
+            is_down: AtomicBool::default(),
         }))
+    }
+
+    /// Returns whose fault it is if a request to the server could not be sent: that of a server or
+    /// the network if there was no token for it, and otherwise a refusal.
+    pub(super) fn failure_cause(&self) -> FailureCause {
+        if self.0.is_down.load(Ordering::Relaxed) {
+            FailureCause::Server
+        } else {
+            FailureCause::Refusal
+        }
     }
 
     /// Returns a token, a new one if there is none or it is about to end.
@@ -137,7 +151,11 @@ impl AccessTokenSource {
     ) -> Result<String, UnusableServer> {
         *cached_token = None;
         let age = Stopwatch::start();
-        let token = Box::pin(self.request_token()).await?;
+        let token_result = Box::pin(self.request_token()).await;
+        let is_outage = |unusable: &UnusableServer| unusable.cause == FailureCause::Server;
+        let is_down = token_result.as_ref().is_err_and(is_outage);
+        self.0.is_down.store(is_down, Ordering::Relaxed);
+        let token = token_result?;
         self.0.sent_secrets.insert(token.value.expose_secret());
         let cached = cached_token.insert(CachedToken { token, age });
         Ok(cached.value().to_owned())
