@@ -28,8 +28,8 @@ pub(super) const NAMES_AFTER_MAX: usize = 4_000_000;
 pub(super) struct TreeInventory {
     /// Every writable name that is not a directory.
     files: BTreeMap<RealPath, FileFingerprint>,
-    /// Trees that were not visited in full.
-    partial_trees: BTreeSet<RealPath>,
+    /// Trees that were not visited in full, each with the reason.
+    partial_trees: BTreeMap<RealPath, String>,
     /// Directories that could not be read.
     unreadable_dirs: BTreeSet<RealPath>,
 }
@@ -43,11 +43,12 @@ impl TreeInventory {
             let mut visitor = InventoryVisitor {
                 gate,
                 root,
+                names_max,
                 names_left: names_max,
                 inventory: &mut inventory,
             };
-            if walk_untrusted(root.dir(), &mut visitor).is_err() {
-                inventory.add_partial(root.real());
+            if let Err(fault) = walk_untrusted(root.dir(), &mut visitor) {
+                inventory.add_partial(root.real(), format!("it could not be read: {fault}"));
             }
         }
         inventory
@@ -57,14 +58,15 @@ impl TreeInventory {
     pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: FileFingerprint) {
         if self.files.len() < FILES_MAX {
             self.files.insert(path.clone(), version);
-        } else if !self.partial_trees.contains(root) {
-            self.add_partial(root);
+        } else if !self.partial_trees.contains_key(root) {
+            let reason = format!("the open trees together hold more than {FILES_MAX} files");
+            self.add_partial(root, reason);
         }
     }
 
-    /// Records that the tree `root` was not visited in full.
-    pub(super) fn add_partial(&mut self, root: &RealPath) {
-        self.partial_trees.insert(root.clone());
+    /// Records that the tree `root` was not visited in full, for this reason.
+    pub(super) fn add_partial(&mut self, root: &RealPath, reason: String) {
+        self.partial_trees.insert(root.clone(), reason);
     }
 
     /// Returns the changes between this inventory and a `later` one; for what could not be read,
@@ -76,7 +78,7 @@ impl TreeInventory {
         let is_known = |path: &RealPath, inventory: &Self| {
             let mut unseen_dirs = inventory
                 .partial_trees
-                .iter()
+                .keys()
                 .chain(unreadable_dirs.iter().copied());
             !unseen_dirs.any(|dir| path.is_within(dir))
         };
@@ -112,8 +114,9 @@ impl TreeInventory {
                 add_change(path, ChangeKind::Deleted);
             }
         }
-        for root in self.partial_trees.union(&later.partial_trees) {
-            let reason = format!("it holds more than {FILES_MAX} files");
+        let partial_trees = self.partial_trees.iter().chain(&later.partial_trees);
+        for (root, reason) in partial_trees.collect::<BTreeMap<_, _>>() {
+            let reason = reason.clone();
             add_change(root, ChangeKind::Unlisted { reason });
         }
         for dir in self
@@ -131,6 +134,7 @@ impl TreeInventory {
 struct InventoryVisitor<'l> {
     gate: &'l Gate,
     root: &'l ResolvedPath,
+    names_max: usize,
     names_left: usize,
     inventory: &'l mut TreeInventory,
 }
@@ -138,7 +142,8 @@ struct InventoryVisitor<'l> {
 impl TreeVisitor for InventoryVisitor<'_> {
     fn visit(&mut self, entry: WalkEntry<'_>) -> WalkAction {
         let Some(names_left) = self.names_left.checked_sub(1) else {
-            self.inventory.add_partial(self.root.real());
+            let reason = format!("it holds more than {} names", self.names_max);
+            self.inventory.add_partial(self.root.real(), reason);
             return WalkAction::Stop;
         };
         self.names_left = names_left;
