@@ -61,8 +61,12 @@ pub struct BallotVote {
     pub label: AnswerLabel,
     /// The reason that the voter gave.
     pub reason: String,
-    /// Whether a new answer made it void.
+    /// Whether a new answer or a message of the user made it void.
     pub is_void: bool,
+    /// The number of the user's message that made it void; `None` if it is not void, or because of
+    /// an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voiding_message: Option<u32>,
 }
 
 /// The winner.
@@ -170,7 +174,7 @@ impl BallotView {
                 plan,
             } => {
                 // An agent that answers again takes its own vote back.
-                self.void_votes(std::slice::from_ref(agent));
+                self.void_votes(std::slice::from_ref(agent), None);
                 for answer in &mut self.answers {
                     answer.is_replaced |= answer.agent == *agent;
                 }
@@ -202,9 +206,12 @@ impl BallotView {
                     label: *label,
                     reason: reason.clone(),
                     is_void: false,
+                    voiding_message: None,
                 },
             ),
-            CoordinationEvent::VotesVoided { voters, .. } => self.void_votes(voters),
+            CoordinationEvent::VotesVoided { voters, message } => {
+                self.void_votes(voters, *message);
+            }
             CoordinationEvent::AnswersShown { agent, labels } => self.show_answers(agent, labels),
             CoordinationEvent::WinnerSelected {
                 agent,
@@ -228,9 +235,12 @@ impl BallotView {
         true
     }
 
-    fn void_votes(&mut self, voters: &[AgentId]) {
+    fn void_votes(&mut self, voters: &[AgentId], message: Option<u32>) {
         for vote in &mut self.votes {
-            vote.is_void |= voters.contains(&vote.voter);
+            if voters.contains(&vote.voter) && !vote.is_void {
+                vote.is_void = true;
+                vote.voiding_message = message;
+            }
         }
     }
 

@@ -542,7 +542,26 @@ fn a_new_answer_replaces_the_earlier_one_and_voids_the_votes_that_the_event_name
     assert_eq!(view.ballot().answers[0].seen_by.len(), 1);
     assert_eq!(view.ballot().current_votes().count(), 0);
     assert!(view.ballot().votes[0].is_void);
+    assert_eq!(view.ballot().votes[0].voiding_message, None);
     assert_eq!(view.agents()[1].vote, None);
+}
+
+#[test]
+fn a_vote_that_a_message_voided_is_told_from_one_that_an_answer_voided() {
+    let view = fold(&[
+        start_event(&["a", "b"]),
+        answer_event("a", "agent1.1", None),
+        vote_event("b", "a", "agent1.1"),
+        json!({"type": "votes_voided", "voters": ["b"]}),
+        vote_event("b", "a", "agent1.1"),
+        json!({"type": "votes_voided", "voters": ["b"], "message": 3}),
+        vote_event("b", "a", "agent1.1"),
+    ]);
+    let votes = view.ballot().votes.iter();
+    let votes: Vec<_> = votes
+        .map(|vote| (vote.is_void, vote.voiding_message))
+        .collect();
+    assert_eq!(votes, [(true, None), (true, Some(3)), (false, None)]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ type CheckResults = {checks: Check[], changes: Record<string, number> | null};
 type BallotAnswer = {label: string, agent: string, content: string, has_files: boolean, at_ms: number,
   checks: CheckResults | null, plan: PlanEntry[] | null, seen_by: string[], is_replaced: boolean};
 type Vote = {voter: string, candidate: string, label: string, reason: string,
-  is_void: boolean};
+  is_void: boolean, voiding_message?: number};
 type Winner = {agent: string, label: string, votes: {agent: string, count: number}[],
   reason: string};
 type BallotSection = {answers: BallotAnswer[], votes: Vote[], winner: Winner | null};

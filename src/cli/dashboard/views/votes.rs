@@ -50,7 +50,11 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
             name(&vote.candidate),
         ];
         if vote.is_void {
-            line.push((TextStyle::Warn, "  void: a new answer came".to_owned()));
+            let cause = match vote.voiding_message {
+                Some(_) => "your message",
+                None => "a new answer",
+            };
+            line.push((TextStyle::Warn, format!("  void: {cause} came")));
         }
         lines.push(line);
         let style = if vote.is_void {

@@ -80,7 +80,7 @@ export function votesView(stream) {
     ${matrix(stream)}
     <h3>Reasons</h3>
     ${votes.length ? html`<ol class="cards">${votes.map((vote) => html`<li class="card vote-card ${vote.is_void ? 'void' : ''}" tabindex="-1">
-      <div class="row wrap">${vote.is_void ? html`<s>${voteText(vote)}</s> ${chip('void: a new answer came', 'idle')}` : voteText(vote)}</div>
+      <div class="row wrap">${vote.is_void ? html`<s>${voteText(vote)}</s> ${chip(`void: ${vote.voiding_message == null ? 'a new answer' : 'your message'} came`, 'idle')}` : voteText(vote)}</div>
       <p>${vote.reason}</p></li>`)}</ol>` : html`<p class="muted">${stream.isLive ? 'No votes yet.' : 'No agent voted.'}</p>`}
     <h3>Who has seen what</h3>
     <ul class="plain-list">${answers.map((answer) => html`<li><span class="label">${answer.label}</span> of <bdi>${answer.agent}</bdi>, at
