@@ -329,6 +329,13 @@ fn the_last_turn_can_be_looked_at() {
     terminal.wait_for_output("turn 2");
     terminal.type_keys("/reset\r\r");
     terminal.wait_for_output("new session");
+    let refusal = "this session has no turn yet";
+    let earlier_count = terminal.all_output().matches(refusal).count();
+    terminal.type_keys("/votes\r\r");
+    terminal.wait(
+        || terminal.all_output().matches(refusal).count() > earlier_count,
+        || "no votes of the earlier session".to_owned(),
+    );
     terminal.type_keys("/resume\r\r");
     terminal.wait(
         || terminal.all_output().matches("turn 2").count() >= 2,

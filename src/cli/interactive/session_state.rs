@@ -213,6 +213,7 @@ impl SessionState {
     /// Begins a new session, in which only the config's paths are open.
     pub(crate) fn reset(&mut self) {
         self.set_session(None);
+        self.last_run = None;
         self.opened_paths.clear();
         self.added_paths.clear();
     }
