@@ -32,15 +32,21 @@ pub(in crate::world::sandbox) fn movable_trees_note(
         .chunks(COMMAND_PATHS_MAX)
         .map(|names| movable_dir(remote, names, &limit));
     let cause = match answers.find_map(Result::transpose)? {
-        Ok(dir) => format!("in the image, `{}` belongs", escape_name(&dir)),
+        Ok(dir) => format!(
+            "in the image, commands may write to `{}`",
+            escape_name(&dir)
+        ),
         Err(fault) => {
             let why = escape_name(&fault.to_string());
-            format!("the container does not say ({why}) whether a directory of the image belongs")
+            format!(
+                "the container does not say ({why}) whether commands may write to a directory of \
+                 the image"
+            )
         }
     };
     Some(format!(
-        "{cause} to the user of commands: they could then move away what they may only read, and later \
-         commands would read what is then at its path"
+        "{cause}: they could then move away what they may only read, and later commands would read \
+         what is then at its path"
     ))
 }
 
