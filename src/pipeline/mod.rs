@@ -454,8 +454,8 @@ impl PipelineRun {
             let mut stages = self.spec().stages.iter();
             let stage = stages.find(|stage| stage.role.name == merge.role)?;
             Some(FinalAnswer {
-                // The journal does not name the agent whose answer counted.
-                agent: stage.agents.first()?.clone(),
+                // Journals of earlier versions do not name the agent.
+                agent: merge.agent.as_ref().or(stage.agents.first())?.clone(),
                 text: Arc::from(text.as_str()),
             })
         });

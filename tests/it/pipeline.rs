@@ -746,4 +746,11 @@ fn a_role_can_be_a_team_that_votes() {
         subjects.contains(&"[supervisor] merge planner: plan of ben".to_owned()),
         "{subjects:?}"
     );
+    // The answer of the pipeline is that of the agent that won.
+    let log = pipeline_dir(finished.project()).join("events.jsonl");
+    let log = fs::read_to_string(log).unwrap();
+    let events = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    let events: Vec<Value> = events.collect();
+    let answer = events.iter().find(|event| event["type"] == "final_answer");
+    assert_eq!(answer.unwrap()["agent"], "ben", "{events:#?}");
 }

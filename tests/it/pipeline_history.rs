@@ -142,6 +142,7 @@ impl PipelineFixture {
             role: role(name),
             copy: 1,
             copies: 1,
+            agent: None,
             satisfied: false,
             tree_state: tree.to_string(),
         });
