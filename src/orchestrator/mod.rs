@@ -308,7 +308,10 @@ impl PreparedTurn {
         if coordination.end == CoordinationEnd::Agreed
             && (exhausted_limit.is_some() || was_interrupted)
         {
-            let cause = StopCause::LimitReached;
+            let cause = match exhausted_limit {
+                Some(_) => StopCause::LimitReached,
+                None => StopCause::Interrupted,
+            };
             let status = cause.exit_status();
             self.emit(RunEvent::CoordinationStopped { status }).await;
             coordination.end = CoordinationEnd::Stopped(cause);

@@ -592,6 +592,28 @@ fn every_beginning_of_a_record_is_replayed_the_same() {
 }
 
 #[test]
+fn a_record_that_ends_before_the_winner_is_interrupted_and_reaches_no_limit() {
+    let (finished, turn) = small_run();
+    let log = turn.join("events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let lines = text.split_inclusive('\n');
+    let beginning = lines.take_while(|line| !line.contains("winner_selected"));
+    fs::write(&log, beginning.collect::<String>()).unwrap();
+    let replayed = finished
+        .then(["replay", "last", "--keep", "--json"])
+        .success();
+    let report: Value = serde_json::from_str(replayed.stdout()).unwrap();
+    let kept = report["kept"].as_str().unwrap().replace("[PROJECT]/", "");
+    let files = tree(&replayed.project().path(&kept));
+    let is_log = |path: &&PathBuf| path.ends_with("events.jsonl");
+    let log = fs::read_to_string(files.keys().find(is_log).unwrap()).unwrap();
+    let last: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "run_ended", "{last}");
+    let summary = last["summary"].as_str().unwrap();
+    assert!(summary.starts_with("interrupted; "), "{last}");
+}
+
+#[test]
 fn a_recording_that_is_cut_at_any_byte_is_read() {
     let (finished, turn) = small_run();
     let replies = turn.join("replies/a.yaml");
