@@ -170,7 +170,7 @@ pub struct CoordinatorHandle {
     pub limits: RoundLimits,
     /// When the agent sees which answers, during replay.
     pub visibility: Option<VisibilityCursor>,
-    /// Cancelled when the coordination is over, whatever the agent does.
+    /// Cancelled when the coordination is over or the user stops the run, whatever the agent does.
     pub coordination_end: CancellationToken,
 }
 
@@ -212,7 +212,12 @@ pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
         session,
         coordinator,
     };
-    let _result = coordination_end.run_until_cancelled(round_loop.run()).await;
+    tokio::select! {
+        // A call that was denied only because the run is ending leads to no further step.
+        biased;
+        () = coordination_end.cancelled() => {}
+        () = round_loop.run() => {}
+    }
     round_loop.session.shutdown().await;
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::round::{
@@ -154,7 +153,7 @@ pub async fn run(
         events,
     };
     let agents = participants.len();
-    let coordination_end = CancellationToken::new();
+    let coordination_end = limits.deadline.stop.child_token();
     let mut tasks = JoinSet::new();
     let mut agents_by_task = BTreeMap::new();
     let sessions = coordinator.register(participants);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc::Sender;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
@@ -278,13 +279,21 @@ impl RunExecution {
         let mut events = self.events;
         let mut sinks =
             EventSinks::new(self.recorder, self.telemetry, display, self.already_logged);
+        let shutdown = async {
+            // A run that is aborted at once still records that it has started.
+            yield_now().await;
+            tokio::select! {
+                biased;
+                () = self.park.cancelled() => parked_error(),
+                () = self.abort.cancelled() => interrupted_twice_error(),
+            }
+        };
         let turn = async {
             tokio::select! {
-                // A run that is aborted at once still records that it has started.
+                // A run that is aborted does not end by itself instead.
                 biased;
+                error = shutdown => Err(error),
                 result = run_turn(self.turn) => result,
-                () = self.park.cancelled() => Err(parked_error()),
-                () = self.abort.cancelled() => Err(interrupted_twice_error()),
             }
         };
         for event in self.recorded_events {

@@ -1,14 +1,18 @@
 //! `massgen web`: runs that the page starts, what it decides about them, and their deliveries.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::project::Project;
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
 use crate::terminal::Terminal;
+use crate::waiting::wait_until;
 use crate::web_server::{Reply, WebServer};
 
+/// Timeout of what happens a moment after the last event of a run.
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Lines of the file that the team changes in two places.
 const BEFORE: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n";
 const AFTER: &str = "one\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\ntwelve\n";
@@ -450,8 +454,9 @@ fn calls_wait_for_the_person_at_the_page() {
         .collect();
     assert_eq!(answers, [&json!("once"), &json!("no")], "{log}");
     // The run leaves the list of active ones a moment after its last event.
-    let is_gone = (0..1_000).any(|_| answer(&first, "once").body.contains("not an active run"));
-    assert!(is_gone);
+    wait_until("the run is not active", PATIENCE, || {
+        answer(&first, "once").body.contains("not an active run")
+    });
 }
 
 #[test]
@@ -476,8 +481,9 @@ fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_i
         assert_eq!(stopped.status, 200, "{stopped:?}");
         server.stream(&run, None).read_to_end();
         // The run leaves the list of active ones a moment after its last event.
-        let is_live = || server.get("/api/runs").json()["runs"][0]["live"] == true;
-        assert!((0..1_000).any(|_| !is_live()));
+        wait_until("the run is not active", PATIENCE, || {
+            server.get("/api/runs").json()["runs"][0]["live"] == false
+        });
     };
     let first = asked();
     cancel();
