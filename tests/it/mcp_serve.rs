@@ -18,7 +18,7 @@ use crate::waiting::wait_until;
 
 /// Timeout of an answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(2);
-/// Timeout for processes to be reaped.
+/// Timeout for processes to be reaped, and for servers to start.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// The protocol version of the clients in these tests.
 const PROTOCOL: &str = "2025-06-18";
@@ -678,7 +678,10 @@ fn a_server_that_was_down_is_tried_again_with_each_list() {
     // A call does not start it.
     let unknown = served.call(picture, &json!({"count": 1, "width": 1}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    assert!(served.tools().contains_key(picture));
+    // A list waits only so long for a server to start; the next one tries it again.
+    wait_until("the server lists its tools", PATIENCE, || {
+        served.tools().contains_key(picture)
+    });
     served.call_successfully(picture, &json!({"count": 1, "width": 1}));
     let (_, stderr, _) = served.end();
     let warning = "the server `h` cannot be used";
