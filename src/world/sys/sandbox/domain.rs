@@ -69,27 +69,31 @@ impl LandlockDomain {
     }
 
     /// Allows the directory behind `handle` and everything below it.
-    pub(crate) fn open_tree(
+    pub(crate) fn allow_tree(
         &mut self,
         handle: impl AsFd,
         rights: PathRights,
     ) -> Result<(), RulesetError> {
-        self.open(handle, access_flags(rights))
+        self.add_rule(handle, access_flags(rights))
     }
 
     /// Allows the file behind `handle`.
-    pub(crate) fn open_file(
+    pub(crate) fn allow_file(
         &mut self,
         handle: impl AsFd,
         rights: PathRights,
     ) -> Result<(), RulesetError> {
-        self.open(
+        self.add_rule(
             handle,
             access_flags(rights) & AccessFs::from_file(REQUESTED_ABI),
         )
     }
 
-    fn open(&mut self, handle: impl AsFd, rights: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+    fn add_rule(
+        &mut self,
+        handle: impl AsFd,
+        rights: BitFlags<AccessFs>,
+    ) -> Result<(), RulesetError> {
         if rights.is_empty() {
             return Ok(());
         }
@@ -98,7 +102,8 @@ impl LandlockDomain {
     }
 
     /// Confines this thread permanently, and returns the kernel's ABI: none at all, or one that may
-    /// lack rights. The thread must have set `no_new_privs` before.
+    /// lack rights. Also sets `no_new_privs`, without which the kernel confines only privileged
+    /// threads.
     pub(crate) fn enter(self) -> Result<ABI, RulesetError> {
         let status = self.0.restrict_self()?;
         match (status.landlock, status.ruleset) {

@@ -112,22 +112,22 @@ fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<()> {
     let step = "confining itself with Landlock";
     let mut domain = LandlockDomain::deny_all_except_ports(TcpPorts::All).in_step(step)?;
     domain
-        .open_tree(open_path("/")?, PathRights::Read)
+        .allow_tree(open_path("/")?, PathRights::Read)
         .in_step(step)?;
     for path in WRITABLE_DIRECTORIES {
         domain
-            .open_tree(open_path(path)?, PathRights::Write)
+            .allow_tree(open_path(path)?, PathRights::Write)
             .in_step(step)?;
     }
     domain
-        .open_tree(open_path(DEVICES)?, PathRights::Device)
+        .allow_tree(open_path(DEVICES)?, PathRights::Device)
         .in_step(step)?;
     for (path, piece) in plan_pieces(policy) {
         if let MountPiece::Open(Permission::Write) | MountPiece::Layer(_) = piece {
             let handle = open_path(path.as_path())?;
             match is_directory(&handle).in_step(step)? {
-                IsDirectory::Yes => domain.open_tree(handle, PathRights::Write),
-                IsDirectory::No => domain.open_file(handle, PathRights::Write),
+                IsDirectory::Yes => domain.allow_tree(handle, PathRights::Write),
+                IsDirectory::No => domain.allow_file(handle, PathRights::Write),
             }
             .in_step(step)?;
         }

@@ -1,7 +1,7 @@
 //! Allows paths at level `landlock`: derives from a sandbox policy a handle and the rights for each
 //! accessible path. Landlock can only add rights below a path, so a tree with something hidden
-//! inside is opened by its other entries, one by one: its names may be listed, and hidden content
-//! stays closed. It must never open more than was asked; what cannot be enforced is refused.
+//! inside is allowed by its other entries, one by one: its names may be listed, and hidden content
+//! stays closed. It must never allow more than was asked; what cannot be enforced is refused.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,7 +18,7 @@ use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights};
 use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::system_paths::PROGRAMS;
 
-/// The most entries by which a tree with something hidden inside is opened.
+/// The most entries by which a tree with something hidden inside is allowed.
 const ENTRIES_MAX: usize = 50_000;
 
 /// Where a program queries its own state.
@@ -136,7 +136,7 @@ pub(crate) fn writable_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &Ab
 }
 
 /// Allows in `domain` everything that the policy makes accessible.
-pub(crate) fn open_policy_paths(
+pub(crate) fn allow_policy_paths(
     policy: &SandboxPolicy,
     domain: &mut LandlockDomain,
 ) -> io::Result<()> {
@@ -145,21 +145,21 @@ pub(crate) fn open_policy_paths(
         entries: 0,
         domain,
     };
-    walk.open_system_paths()?;
+    walk.allow_system_paths()?;
     for toolchain in &policy.toolchains {
         if !policy
             .hidden
             .iter()
             .any(|hidden| toolchain.is_within(hidden))
         {
-            walk.open_tree_if_exists(toolchain)?;
+            walk.allow_tree_if_exists(toolchain)?;
         }
     }
     for opening in &policy.open {
-        walk.open_accessible_path(opening, &open_exact(policy, &opening.path)?)?;
+        walk.allow_accessible_path(opening, &open_exact(policy, &opening.path)?)?;
     }
     for own_path in [&policy.home, &policy.scratch] {
-        walk.open(&open_exact(policy, own_path)?, PathRights::Write)?;
+        walk.allow(&open_exact(policy, own_path)?, PathRights::Write)?;
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ fn open_exact(policy: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
     result.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
 }
 
-/// One pass over everything that is opened.
+/// One pass over everything that is allowed.
 struct LandlockWalk<'a> {
     hidden: &'a [AbsPath],
     entries: usize,
@@ -178,29 +178,29 @@ struct LandlockWalk<'a> {
 }
 
 impl LandlockWalk<'_> {
-    fn open(&mut self, handle: &OwnedFd, rights: PathRights) -> io::Result<()> {
+    fn allow(&mut self, handle: &OwnedFd, rights: PathRights) -> io::Result<()> {
         let result = if kind(handle)? == FileType::Directory {
-            self.domain.open_tree(handle, rights)
+            self.domain.allow_tree(handle, rights)
         } else {
-            self.domain.open_file(handle, rights)
+            self.domain.allow_file(handle, rights)
         };
         result.map_err(io::Error::other)
     }
 
-    /// Opens what is accessible to every command, as far as it exists on this machine.
-    fn open_system_paths(&mut self) -> io::Result<()> {
+    /// Allows what is accessible to every command, as far as it exists on this machine.
+    fn allow_system_paths(&mut self) -> io::Result<()> {
         for path in PROGRAMS.iter().chain([&PROC]).filter_map(AbsPath::new) {
-            self.open_tree_if_exists(&path)?;
+            self.allow_tree_if_exists(&path)?;
         }
         if let Some(settings) = AbsPath::new("/etc") {
             for name in READABLE_SETTINGS {
-                self.open_tree_if_exists(&settings.join(name))?;
+                self.allow_tree_if_exists(&settings.join(name))?;
             }
-            self.open_versioned_settings(&settings)?;
+            self.allow_versioned_settings(&settings)?;
         }
         for device in DEVICES {
             if let Ok(handle) = open(*device, PATH_HANDLE, Mode::empty()) {
-                self.open(&handle, PathRights::Device)?;
+                self.allow(&handle, PathRights::Device)?;
             }
         }
         if let Ok(handle) = open(
@@ -208,12 +208,12 @@ impl LandlockWalk<'_> {
             PATH_HANDLE | OFlags::DIRECTORY,
             Mode::empty(),
         ) {
-            self.open(&handle, PathRights::Write)?;
+            self.allow(&handle, PathRights::Write)?;
         }
         Ok(())
     }
 
-    fn open_versioned_settings(&mut self, settings: &AbsPath) -> io::Result<()> {
+    fn allow_versioned_settings(&mut self, settings: &AbsPath) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(handle) = open(settings.as_path(), flags, Mode::empty()) else {
             return Ok(());
@@ -221,22 +221,22 @@ impl LandlockWalk<'_> {
         for name in read_names(&handle)? {
             let has_prefix = |prefix: &&str| name.starts_with(prefix.as_bytes());
             if VERSIONED_SETTINGS.iter().any(has_prefix) {
-                self.open_tree_if_exists(&settings.join(OsStr::from_bytes(&name)))?;
+                self.allow_tree_if_exists(&settings.join(OsStr::from_bytes(&name)))?;
             }
         }
         Ok(())
     }
 
-    /// Opens a tree that massgen chose; its path may be a symlink.
-    fn open_tree_if_exists(&mut self, path: &AbsPath) -> io::Result<()> {
+    /// Allows a tree that massgen chose; its path may be a symlink.
+    fn allow_tree_if_exists(&mut self, path: &AbsPath) -> io::Result<()> {
         match open(path.as_path(), PATH_HANDLE, Mode::empty()) {
-            Ok(handle) => self.open_readable_tree(&handle, path),
+            Ok(handle) => self.allow_readable_tree(&handle, path),
             Err(_) => Ok(()),
         }
     }
 
-    /// Opens a path that the user granted.
-    fn open_accessible_path(
+    /// Allows a path that the user granted.
+    fn allow_accessible_path(
         &mut self,
         opening: &AccessiblePath,
         handle: &OwnedFd,
@@ -248,20 +248,20 @@ impl LandlockWalk<'_> {
             ));
         }
         match opening.permission {
-            Permission::Write => self.open(handle, PathRights::Write),
-            Permission::Read => self.open_readable_tree(handle, &opening.path),
+            Permission::Write => self.allow(handle, PathRights::Write),
+            Permission::Read => self.allow_readable_tree(handle, &opening.path),
         }
     }
 
-    /// Opens a tree for reading, without what is hidden inside.
-    fn open_readable_tree(&mut self, handle: &OwnedFd, path: &AbsPath) -> io::Result<()> {
+    /// Allows reading a tree, without what is hidden inside.
+    fn allow_readable_tree(&mut self, handle: &OwnedFd, path: &AbsPath) -> io::Result<()> {
         if self.hidden.contains(path) {
             return Ok(());
         }
         if !self.hidden.iter().any(|hidden| hidden.is_within(path)) {
-            return self.open(handle, PathRights::Read);
+            return self.allow(handle, PathRights::Read);
         }
-        self.open(handle, PathRights::List)?;
+        self.allow(handle, PathRights::List)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(handle, ".", flags, Mode::empty())?;
         for name in read_names(&directory)? {
@@ -274,11 +274,11 @@ impl LandlockWalk<'_> {
             );
             let entry = match entry {
                 Ok(entry) if kind(&entry)? != FileType::Symlink => entry,
-                // A symlink opens nothing: its target is accessible or not by its own path.
+                // A symlink allows nothing: its target is accessible or not by its own path.
                 Ok(_) | Err(Errno::NOENT | Errno::ACCESS) => continue,
                 Err(error) => return Err(error.into()),
             };
-            self.open_readable_tree(&entry, &path.join(OsStr::from_bytes(&name)))?;
+            self.allow_readable_tree(&entry, &path.join(OsStr::from_bytes(&name)))?;
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<ABI> {
         NetworkAccess::Proxy { port } => TcpPorts::Only(port),
     })
     .in_step(step)?;
-    landlock_paths::open_policy_paths(policy, &mut domain).in_step(step)?;
+    landlock_paths::allow_policy_paths(policy, &mut domain).in_step(step)?;
     let abi = domain.enter().in_step(step)?;
     if abi == ABI::Unsupported {
         return Err("the kernel does not offer it").in_step(step);
