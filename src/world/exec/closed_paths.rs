@@ -24,7 +24,7 @@ pub(super) struct ClosedPaths {
     /// Paths that it may not read.
     pub(super) hidden: BTreeSet<AbsPath>,
     /// Paths in its agent's workspace that it may not change.
-    pub(super) masked: BTreeSet<AbsPath>,
+    pub(super) read_only: BTreeSet<AbsPath>,
 }
 
 /// Returns the existing paths in the trees of `gate` that rules close. The error says why no
@@ -34,8 +34,10 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
     let rules = gate.path_rules();
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
     // At sandbox level `landlock` nothing inside a writable directory can be kept read-only.
-    let masks = |rule: &PathRule| level != SandboxLevel::Landlock && rule.blocks(Permission::Write);
-    let (has_hiding_rule, has_masking_rule) = (rules.iter().any(hides), rules.iter().any(masks));
+    let makes_read_only =
+        |rule: &PathRule| level != SandboxLevel::Landlock && rule.blocks(Permission::Write);
+    let has_hiding_rule = rules.iter().any(hides);
+    let has_read_only_rule = rules.iter().any(makes_read_only);
     let mut visited_names = 0_usize;
     for root in gate.trees() {
         for rel in &root.grant().hidden {
@@ -48,14 +50,14 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
                 .extend(unreadable.map(|path| path.real().to_abs()));
         }
         let is_workspace = root.grant().kind == GrantKind::Workspace;
-        let masks_names = has_masking_rule && is_workspace;
-        if !has_hiding_rule && !masks_names {
+        let finds_read_only = has_read_only_rule && is_workspace;
+        if !has_hiding_rule && !finds_read_only {
             continue;
         }
         let mut visitor = ClosedPathVisitor {
             gate,
             root: &root,
-            masks_names,
+            finds_read_only,
             visited_names: &mut visited_names,
             closed_paths: &mut closed_paths,
         };
@@ -101,7 +103,7 @@ struct ClosedPathVisitor<'l> {
     gate: &'l Gate,
     root: &'l ResolvedPath,
     /// Whether read-only paths are recorded too.
-    masks_names: bool,
+    finds_read_only: bool,
     visited_names: &'l mut usize,
     closed_paths: &'l mut ClosedPaths,
 }
@@ -127,8 +129,8 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
             }
             return WalkAction::Skip;
         }
-        if self.masks_names && can_be_covered && !self.gate.allows(path, Permission::Write) {
-            self.closed_paths.masked.insert(path.to_abs());
+        if self.finds_read_only && can_be_covered && !self.gate.allows(path, Permission::Write) {
+            self.closed_paths.read_only.insert(path.to_abs());
         }
         match entry.kind {
             FileKind::Directory => WalkAction::Descend,

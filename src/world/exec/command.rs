@@ -137,7 +137,7 @@ pub(super) fn compile_policy(
         write_target: WriteTarget::Overlay,
         masked: masked_paths
             .into_iter()
-            .chain(closed_paths.masked)
+            .chain(closed_paths.read_only)
             .collect(),
         hidden: context
             .hidden
