@@ -34,8 +34,9 @@ pub(super) struct ExternalAgentSession {
     pub(super) turn_state: TurnState,
     /// How many processes in a row have exited before they said anything.
     pub(super) start_failures: usize,
-    /// The refusal to send if the turn is to end while the agent waits for the answer to a request.
-    pub(super) refusal: Option<String>,
+    /// The line that rejects the request that the agent waits for, sent if the turn is cancelled
+    /// meanwhile; `None` if it waits for none.
+    pub(super) cancel_reply: Option<String>,
 }
 
 /// Progress of a turn.
@@ -58,7 +59,7 @@ impl ExternalAgentSession {
         self.process = None;
         self.known_messages = None;
         self.waiting_calls.clear();
-        self.refusal = None;
+        self.cancel_reply = None;
         self.turn_state = TurnState::Ended;
     }
 
@@ -198,7 +199,7 @@ pub(super) fn open_session(
         waiting_calls: BTreeMap::new(),
         turn_state: TurnState::Ended,
         start_failures: 0,
-        refusal: None,
+        cancel_reply: None,
     })
 }
 

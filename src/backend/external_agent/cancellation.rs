@@ -39,7 +39,7 @@ async fn wait_for_turn_end(
     let Some(process) = &mut session.process else {
         return Ok(());
     };
-    lines.extend(session.refusal.take());
+    lines.extend(session.cancel_reply.take());
     // Their callers learn that no result will come.
     session.waiting_calls.clear();
     loop {

@@ -320,10 +320,10 @@ impl<'a> AgentTurn<'a> {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        session.refusal = encode_rejection(&*session.protocol, id, &request);
+        session.cancel_reply = encode_rejection(&*session.protocol, id, &request);
         let launcher = self.agent.launch.launcher.clone();
         let request_answer = handle_agent_request(&*session.protocol, launcher, id, request).await;
-        session.refusal = None;
+        session.cancel_reply = None;
         if let Some(native_call) = request_answer.native_call {
             self.push_native_tool_call(native_call);
         }
