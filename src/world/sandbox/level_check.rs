@@ -147,10 +147,10 @@ fn run_check(sandbox: &Sandbox, directory: &AbsPath) -> Result<Option<String>> {
     let staging = StagingDirectory::new(&dir::resolve(directory)?.to_abs())?;
     let directories = LevelCheckDirectories::prepare(staging.path())?;
     let run_result = directories.run(sandbox);
-    let leak = directories.find_leak(sandbox.level());
+    let file_deviation = directories.find_file_deviation(sandbox.level());
     // overlayfs creates `work/work` without permissions: only root could remove it with the tree.
     dir::remove_empty(&directories.layer.work.join("work"));
-    Ok(run_result?.or(leak))
+    Ok(run_result?.or(file_deviation))
 }
 
 /// The directories of a test.
@@ -250,7 +250,7 @@ impl LevelCheckDirectories {
 
     /// Returns a file that exists outside the sandbox but must not, or that is missing but must
     /// exist.
-    fn find_leak(&self, level: SandboxLevel) -> Option<String> {
+    fn find_file_deviation(&self, level: SandboxLevel) -> Option<String> {
         let is_there = |path: &str| file::kind(&self.root.join(path)).is_ok();
         let expected = [
             ("outside/new", false),
