@@ -2,7 +2,7 @@
 //! sentence itself. Also escapes the hidden characters of foreign text, and reverses that.
 
 mod hidden;
-pub(crate) mod json_size;
+pub(crate) mod json_value_count;
 pub mod shell_words;
 
 use std::borrow::Cow;

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::backend::external_agent::protocol::{
     AgentProtocol, ExternalAgentError, LaunchContext, ProcessLifetime,
 };
-use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter};
+use crate::text::json_value_count::{JSON_VALUES_MAX, JsonValueCounter};
 use crate::text::{escape_line, single_line};
 use crate::world::exec::agent_launcher::{AgentLauncher, AgentProcess};
 use crate::world::exec::agent_socket::AgentSocket;

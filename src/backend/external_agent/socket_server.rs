@@ -24,7 +24,7 @@ use crate::backend::NativeToolCall;
 use crate::backend::external_agent::protocol::{SERVER, is_massgen_tool, native_tool_call};
 use crate::path::AbsPath;
 use crate::prompts::external_agents::{RUN_NOT_WAITING, TOO_MANY_CALLS, no_such_tool};
-use crate::text::json_size::has_too_many_values;
+use crate::text::json_value_count::has_too_many_values;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::image::ModelImage;
 use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};

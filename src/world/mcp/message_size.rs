@@ -10,7 +10,7 @@ use futures_util::stream::BoxStream;
 use sse_stream_of_rmcp::{Error as SseError, Sse};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter, has_too_many_values};
+use crate::text::json_value_count::{JSON_VALUES_MAX, JsonValueCounter, has_too_many_values};
 
 /// A reader of lines that cuts off a line where it exceeds the number of values.
 #[derive(Debug)]
