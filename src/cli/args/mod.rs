@@ -26,7 +26,7 @@ use crate::cli::help::{
     PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
     SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
-use crate::config::keys::workflow::ITERATIONS_MAX;
+use crate::config::keys::workflow::ITERATION_LIMIT_MAX;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
@@ -294,8 +294,8 @@ fn parse_call_count(text: &str) -> Result<u64, &'static str> {
 fn parse_iteration_count(text: &str) -> Result<u32, String> {
     text.parse::<u32>()
         .ok()
-        .filter(|count| (1..=ITERATIONS_MAX).contains(&i64::from(*count)))
-        .ok_or_else(|| format!("expected a whole number from 1 to {ITERATIONS_MAX}"))
+        .filter(|count| (1..=ITERATION_LIMIT_MAX).contains(&i64::from(*count)))
+        .ok_or_else(|| format!("expected a whole number from 1 to {ITERATION_LIMIT_MAX}"))
 }
 
 /// Access of the agents to the current directory.

@@ -11,7 +11,7 @@ use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::config::Config;
 use crate::config::keys::limits::{CALLS_MAX, DOLLARS_MAX, TOKENS_MAX};
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::workflow::ITERATIONS_MAX;
+use crate::config::keys::workflow::ITERATION_LIMIT_MAX;
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::spending::money::Money;
@@ -45,7 +45,7 @@ impl RequestedLimits {
             let error = ApiError::invalid("`limits` has a field that is not known");
             return Err(error.with_hint(format!("the limits are {}", NAMES.join(", "))));
         }
-        let iterations = read_count(fields, ITERATIONS, &(1..=ITERATIONS_MAX))?;
+        let iterations = read_count(fields, ITERATIONS, &(1..=ITERATION_LIMIT_MAX))?;
         Ok(Self {
             cost: read_cost(fields)?,
             tokens: read_count(fields, TOKENS, &(1..=TOKENS_MAX))?,

@@ -5,13 +5,13 @@ use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Integer, NodeList, Text};
 use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, stages};
 
-/// The highest limit of iterations.
-pub(crate) const ITERATIONS_MAX: i64 = 1_000;
+/// The highest value of `max_iterations`.
+pub(crate) const ITERATION_LIMIT_MAX: i64 = 1_000;
 
-/// The largest token budget for context.
+/// The highest value of `context_tokens`.
 const CONTEXT_TOKENS_MAX: i64 = 10_000_000;
 
-/// The highest limit of attempts to fix work that does not merge.
+/// The highest value of `merge_tries`.
 const MERGE_TRIES_MAX: i64 = 100;
 
 pub(crate) const TYPE: TypedKey<Text> = TypedKey::required(
@@ -30,7 +30,7 @@ pub(crate) const STAGES: TypedKey<NodeList> = TypedKey::required(
 
 pub(crate) const MAX_ITERATIONS: TypedKey<Integer> = TypedKey::optional(
     &["max_iterations"],
-    shape::integer(1, ITERATIONS_MAX),
+    shape::integer(1, ITERATION_LIMIT_MAX),
     "Maximum number of iterations.",
     Harmless,
 )
