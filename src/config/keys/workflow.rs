@@ -72,8 +72,8 @@ pub(crate) const WORKSPACE: TypedKey<Text> = TypedKey::optional(
 pub(crate) const DIRECTORY: TypedKey<Text> = TypedKey::optional(
     &["directory"],
     shape::text(),
-    "Directory in the tree for the directories of the roles. Default: the root of a tree \
-     that started empty, and `.pipeline` in a project.",
+    "Directory in the tree that contains one directory for each role. Default: `.pipeline` in a \
+     project, and the root of a tree that started empty.",
     Harmless,
 );
 
