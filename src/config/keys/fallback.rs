@@ -8,7 +8,7 @@ pub static FALLBACK: KeySection = KeySection {
     doc: "A model that is asked when the one before it cannot continue: its key is bad, it is unknown, \
           overloaded for too long, or the conversation is too long for it. Keys of the model's API \
           are written as in `backend`.",
-    unknown_keys: UnknownKeys::AsInBackend,
+    unknown_keys: UnknownKeys::PassedOnUnlessOfBackend,
     keys: &[
         backend::TYPE
             .with_doc("Which vendor is asked; the same as in `backend` if it is not there.")

@@ -78,8 +78,9 @@ pub enum UnknownKeys {
     Refused,
     /// They are sent to the model's API, unless they look like a typing error.
     PassedOn,
-    /// They are treated as in a backend: those that a backend lists and massgen acts on are errors.
-    AsInBackend,
+    /// Like `PassedOn`, except those that a backend lists: what massgen acts on there is an error
+    /// here.
+    PassedOnUnlessOfBackend,
 }
 
 /// A key, or several that share everything but their name.
@@ -311,11 +312,11 @@ impl ConfigKey {
 }
 
 impl KeySection {
-    /// Returns the rows of all keys that are known here: the section's own and, with `AsInBackend`,
-    /// those of a backend that massgen does not act on.
+    /// Returns the rows of all keys that are known here: the section's own and, with
+    /// `PassedOnUnlessOfBackend`, those of a backend that massgen does not act on.
     pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
         let backend_keys = match self.unknown_keys {
-            UnknownKeys::AsInBackend => backend::BACKEND.keys,
+            UnknownKeys::PassedOnUnlessOfBackend => backend::BACKEND.keys,
             UnknownKeys::Refused | UnknownKeys::PassedOn => &[],
         };
         let backend_keys = backend_keys.iter().filter(|key| !key.is_implemented());
@@ -335,7 +336,7 @@ impl KeySection {
             // No vendor has parameters about commands: such a key is meant as a restriction.
             _ if name.starts_with(COMMAND_LINE_PREFIX) => false,
             UnknownKeys::PassedOn => true,
-            UnknownKeys::AsInBackend => backend::BACKEND.find(name).is_none(),
+            UnknownKeys::PassedOnUnlessOfBackend => backend::BACKEND.find(name).is_none(),
         }
     }
 
