@@ -227,7 +227,7 @@ impl ConfigKey {
         doc: &'static str,
         found_config_use: FoundConfigUse,
     ) -> Self {
-        Self::row(names, shape, doc, KeyStatus::PassedOn, found_config_use)
+        Self::new(names, shape, doc, KeyStatus::PassedOn, found_config_use)
     }
 
     /// Creates keys that massgen does not act on; `alternative` describes what happens, or what to
@@ -239,12 +239,12 @@ impl ConfigKey {
         ignored: IgnoredEffect,
     ) -> Self {
         let status = KeyStatus::Unsupported(ignored);
-        Self::row(names, shape, alternative, status, FoundConfigUse::Harmless)
+        Self::new(names, shape, alternative, status, FoundConfigUse::Harmless)
     }
 
     /// Creates keys that are errors; `alternative` describes what to write.
     const fn refused(names: &'static [&'static str], alternative: &'static str) -> Self {
-        Self::row(
+        Self::new(
             names,
             ValueShape::Any,
             alternative,
@@ -253,7 +253,8 @@ impl ConfigKey {
         )
     }
 
-    const fn row(
+    /// Creates keys without former names, values of other programs, or a default.
+    const fn new(
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,

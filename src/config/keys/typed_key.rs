@@ -34,7 +34,7 @@ impl<V> TypedKey<V> {
         found_config_use: FoundConfigUse,
     ) -> Self {
         Self {
-            row: ConfigKey::row(
+            row: ConfigKey::new(
                 names,
                 shape.shape,
                 doc,
