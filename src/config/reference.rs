@@ -101,7 +101,7 @@ fn unsupported_reference(out: &mut String, section: &KeySection) {
         section.keys.iter().filter(is_listed).collect()
     };
     let restricting_keys = keys_with_effect(|effect| {
-        !matches!(effect, IgnoredEffect::Cosmetic | IgnoredEffect::Nothing)
+        !matches!(effect, IgnoredEffect::Convenience | IgnoredEffect::Nothing)
     });
     if !restricting_keys.is_empty() {
         push(
@@ -137,15 +137,15 @@ fn unsupported_reference(out: &mut String, section: &KeySection) {
     for key in harmless_keys {
         push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
-    let cosmetic_keys = keys_with_effect(|effect| effect == IgnoredEffect::Cosmetic);
-    if !cosmetic_keys.is_empty() {
+    let convenience_keys = keys_with_effect(|effect| effect == IgnoredEffect::Convenience);
+    if !convenience_keys.is_empty() {
         push(
             out,
             format_args!("\nThese keys of MassGen are not supported and get a warning:\n\n"),
         );
         table(out, &["Keys", "What happens instead", "No warning for"]);
     }
-    for key in cosmetic_keys {
+    for key in convenience_keys {
         let default = key.default.map(code).unwrap_or_default();
         push(
             out,

@@ -73,7 +73,7 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
             let doc = format!("Changes nothing: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
-        KeyStatus::Unsupported(IgnoredEffect::Cosmetic) => {
+        KeyStatus::Unsupported(IgnoredEffect::Convenience) => {
             let doc = format!("Not supported: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }

@@ -497,7 +497,7 @@ fn is_restriction(node: &YamlNode, ignored: IgnoredEffect) -> bool {
         YamlValue::Mapping(entries) => entries.is_empty(),
     };
     match (ignored, &node.value) {
-        (IgnoredEffect::Nothing | IgnoredEffect::Cosmetic, _) => false,
+        (IgnoredEffect::Nothing | IgnoredEffect::Convenience, _) => false,
         (IgnoredEffect::RestrictsAs(words), YamlValue::Scalar(scalar)) => {
             words.contains(&scalar.text.as_str())
         }

@@ -56,19 +56,19 @@ pub static AGENT: KeySection = KeySection {
             &["memory"],
             ValueShape::Any,
             "agents remember the conversation of the run and nothing else",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["nlip", "nlip_config", "enable_nlip"],
             ValueShape::Any,
             "messages are sent to the vendor directly",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["subtask", "subagent_agents", "main_agent"],
             ValueShape::Any,
             "every agent works on the whole task",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["max_new_answers_per_agent"],
@@ -84,7 +84,7 @@ pub static AGENT: KeySection = KeySection {
             ],
             ValueShape::Any,
             "only the key in `orchestrator` counts",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

@@ -438,7 +438,7 @@ pub static BACKEND: KeySection = KeySection {
             &["enable_x_search"],
             ValueShape::Flag,
             "the agent has massgen's own tools and none of the vendor's",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         ConfigKey::unsupported(
@@ -495,7 +495,7 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Any,
             "the agent has massgen's own tools",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &[
@@ -505,7 +505,7 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Any,
             "the model is offered all its tools from the start, and calls them one by one",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         ConfigKey::unsupported(
@@ -523,7 +523,7 @@ pub static BACKEND: KeySection = KeySection {
             &["websocket_mode"],
             ValueShape::Any,
             "replies are streamed over HTTP",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         ConfigKey::unsupported(
@@ -553,7 +553,7 @@ pub static BACKEND: KeySection = KeySection {
             &["enable_rate_limit"],
             ValueShape::Flag,
             "massgen waits when a vendor asks it to",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         ConfigKey::unsupported(
@@ -565,7 +565,7 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Any,
             "only the key in `orchestrator` counts",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &[
@@ -579,7 +579,7 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Any,
             "it is not sent to the model either",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::refused(
             &["system_prompt", "append_system_prompt"],

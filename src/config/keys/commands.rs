@@ -156,7 +156,7 @@ pub(super) const SRT_READ_MODE: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_read_mode"],
     ValueShape::OneOf(&["confined", "strict", "open"]),
     READABLE_PATHS,
-    IgnoredEffect::Cosmetic,
+    IgnoredEffect::Convenience,
 )
 .with_default("confined");
 
@@ -165,7 +165,7 @@ pub(super) const SRT_ALLOW_READ: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_allow_read"],
     ValueShape::Any,
     READABLE_PATHS,
-    IgnoredEffect::Cosmetic,
+    IgnoredEffect::Convenience,
 );
 
 /// Hidden paths of `srt`.
@@ -181,7 +181,7 @@ pub(super) const SRT_SOCKETS: ConfigKey = ConfigKey::unsupported(
     &["command_line_srt_allow_unix_sockets"],
     ValueShape::Any,
     "commands cannot connect to sockets of the machine",
-    IgnoredEffect::Cosmetic,
+    IgnoredEffect::Convenience,
 );
 
 /// The prefix that MassGen puts before commands.
@@ -197,5 +197,5 @@ pub(super) const VENV: ConfigKey = ConfigKey::unsupported(
     &["command_execution_venv_path"],
     ValueShape::Any,
     "commands use the `.venv` of their working directory when there is one",
-    IgnoredEffect::Cosmetic,
+    IgnoredEffect::Convenience,
 );

@@ -251,7 +251,7 @@ pub static COORDINATION: KeySection = KeySection {
             ValueShape::Any,
             "a subagent is one agent in one process with its parent, and the parent waits for it; \
              `subagent_default_timeout` limits its time",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &[
@@ -272,7 +272,7 @@ pub static COORDINATION: KeySection = KeySection {
             ],
             ValueShape::Any,
             "agents answer, see each other's answers and vote",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         ConfigKey::unsupported(
@@ -307,13 +307,13 @@ pub static COORDINATION: KeySection = KeySection {
             ],
             ValueShape::Any,
             "agents answer, see each other's answers and vote",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["massgen_skills"],
             ValueShape::Any,
             "massgen has no skills of its own: `use_skills` offers those in your directories",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["web_review"],
@@ -333,7 +333,7 @@ pub static COORDINATION: KeySection = KeySection {
             ValueShape::Any,
             "the winner writes to the context paths, but never overwrites a file that you changed \
              in the meantime",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

@@ -24,7 +24,7 @@ pub static CRITERION: KeySection = KeySection {
             &["category", "verify_by", "anti_patterns", "score_anchors"],
             ValueShape::Any,
             "all criteria count alike, and agents read their texts",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

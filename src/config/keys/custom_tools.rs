@@ -201,7 +201,7 @@ pub static CUSTOM_TOOL: KeySection = KeySection {
             &["defer_loading", "allowed_callers"],
             ValueShape::Any,
             "the model is offered all its tools from the start, and calls them one by one",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
     ],

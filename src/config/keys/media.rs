@@ -40,5 +40,5 @@ pub(super) const VIDEO_VENDOR: ConfigKey = ConfigKey::unsupported(
     &["video_generation_backend"],
     ValueShape::Any,
     "nothing makes videos (OpenAI has ended its API for them); use a custom tool",
-    IgnoredEffect::Cosmetic,
+    IgnoredEffect::Convenience,
 );

@@ -72,7 +72,7 @@ pub static MEMORY: KeySection = KeySection {
             &["conversation_memory", "recording", "retrieval"],
             ValueShape::Any,
             "an agent has its whole conversation, and reads notes when it needs them",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

@@ -149,7 +149,7 @@ pub enum IgnoredEffect {
     /// with any value.
     Nothing,
     /// A convenience, a way of working or the appearance: it gets a warning.
-    Cosmetic,
+    Convenience,
     /// A restriction that the user relies on: the key is an error, unless its value restricts
     /// nothing.
     Restricts,

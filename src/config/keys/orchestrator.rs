@@ -269,13 +269,13 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             &["timeout"],
             ValueShape::Mapping(&TIMEOUT),
             "only the `timeout_settings` at the top of the file count",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["max_orchestration_restarts"],
             ValueShape::Any,
             "only the key in `coordination` counts",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         DEBUG_FINAL_ANSWER.row(),
         preparation::PARAPHRASES.row(),
@@ -289,14 +289,14 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             &["defer_voting_until_all_answered"],
             ValueShape::Flag,
             "agents vote when all have answered, voted or dropped out",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("true"),
         ConfigKey::unsupported(
             &["skip_voting"],
             ValueShape::Flag,
             "several agents always vote",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         SKIP_FINAL_PRESENTATION.row(),
@@ -305,14 +305,14 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             &["coordination_mode"],
             ValueShape::Text,
             "agents work on the same task and vote",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("voting"),
         ConfigKey::unsupported(
             &["presenter_agent"],
             ValueShape::Any,
             "the winner of the vote delivers",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &[
@@ -323,7 +323,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             ],
             ValueShape::Any,
             "agents judge without a checklist",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         coordination::SKILLS_DIRECTORY
             .with_doc("Same as in `coordination`, which takes precedence.")
@@ -338,7 +338,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             ],
             ValueShape::Any,
             "agents have massgen's own tools, and a run is one turn",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         media::MULTIMODAL.row(),
         media::IMAGE_VENDOR.row(),

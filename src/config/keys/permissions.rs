@@ -127,7 +127,7 @@ pub static PERMISSIONS: KeySection = KeySection {
             &["audit", "audit_log", "ledger"],
             ValueShape::Any,
             "every call and every answer is in `events.jsonl` of the run",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

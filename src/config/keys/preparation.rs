@@ -111,7 +111,7 @@ const PERSIST: ConfigKey = ConfigKey::unsupported(
     &["persist_across_turns"],
     ValueShape::Flag,
     "they are written for each turn",
-    IgnoredEffect::Cosmetic,
+    IgnoredEffect::Convenience,
 )
 .with_default("false");
 
@@ -160,7 +160,7 @@ pub static PERSONA_GENERATOR: KeySection = KeySection {
             &["backend", "strategy"],
             ValueShape::Any,
             "the model of an agent writes them",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

@@ -157,19 +157,19 @@ pub static ROOT: KeySection = KeySection {
             &["task"],
             ValueShape::Any,
             "the task is given on the command line",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["timeout"],
             ValueShape::Any,
             "only `timeout_settings` sets timeouts",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(
             &["nlip", "nlip_config", "enable_nlip"],
             ValueShape::Any,
             "messages are sent to the vendors directly",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
         ConfigKey::refused(
             &[

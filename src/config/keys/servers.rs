@@ -250,14 +250,14 @@ pub static MCP_SERVER: KeySection = KeySection {
             &["defer_loading", "allowed_callers"],
             ValueShape::Any,
             "the model is offered all its tools from the start, and calls them one by one",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("false"),
         ConfigKey::unsupported(
             &["description"],
             ValueShape::Text,
             "models read the server's own descriptions of its tools",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

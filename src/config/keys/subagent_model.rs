@@ -77,7 +77,7 @@ pub static SUBAGENT_ORCHESTRATOR: KeySection = KeySection {
             ],
             ValueShape::Any,
             "a subagent is one agent, and answers once",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         ),
     ],
 };

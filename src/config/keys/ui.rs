@@ -45,7 +45,7 @@ pub static UI: KeySection = KeySection {
             &["logging_enabled"],
             ValueShape::Flag,
             "a log is always kept",
-            IgnoredEffect::Cosmetic,
+            IgnoredEffect::Convenience,
         )
         .with_default("true"),
         ConfigKey::unsupported(
