@@ -7,8 +7,6 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use massgen::delivery::choice::DeliveryChoice;
 use massgen::delivery::hunks::HunkChoice;
@@ -37,9 +35,7 @@ use tempfile::TempDir;
 
 use crate::disk::call_successfully;
 use crate::project::binary;
-
-/// Longer than the lag of file timestamps behind the time of day.
-const TICK: Duration = Duration::from_millis(20);
+use crate::waiting::wait_for_file_clock;
 
 /// Mounts the layer over `rw`, runs the script in it, and ends.
 const OVERLAY: &str = r#"
@@ -372,11 +368,11 @@ fn planned_since(
     meanwhile: impl FnOnce(),
 ) -> DeliveryPlan {
     let mark = fixture.path("mark");
-    thread::sleep(TICK);
+    wait_for_file_clock();
     fs::write(&mark, "").unwrap();
     let meta = fs::metadata(&mark).unwrap();
     let began_ns = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
-    thread::sleep(TICK);
+    wait_for_file_clock();
     meanwhile();
     let baseline = ConflictBaseline {
         began_ns,
@@ -728,7 +724,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     call_successfully(&gate, "read_text_file", &json!({"path": "text"}));
     fixture.run(&format!("printf '{ours}' > text"));
     let delivery = fixture.delivery();
-    thread::sleep(TICK);
+    wait_for_file_clock();
     fixture.write("rw/text", theirs);
     let baseline = ConflictBaseline {
         began_ns: 0,

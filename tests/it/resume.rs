@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use crate::project::{Project, copy_tree};
 use crate::repetition::{all_or_one, is_long, repetitions};
 use crate::scripted_team::{agent, team};
+use crate::waiting::wait_for_file_clock;
 
 /// Number of parallel runs.
 pub(crate) const AT_ONCE: usize = 4;
@@ -743,7 +744,7 @@ fn changed_before_going_on(meanwhile: impl FnOnce(&Project)) -> (Project, Output
         fs::remove_dir_all(&turn).unwrap();
         fs::create_dir_all(turn.join("conflicts")).unwrap();
     }
-    sleep(Duration::from_millis(30));
+    wait_for_file_clock();
     meanwhile(&project);
     let again = massgen_command(&project, &["--continue"]).output().unwrap();
     (project, again)

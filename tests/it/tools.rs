@@ -15,6 +15,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, call_refused, call_successfully, call_tool};
+use crate::waiting::wait_for_file_clock;
 
 use Phase::{Coordination, Final};
 
@@ -735,7 +736,7 @@ fn tools_do_not_overwrite_what_the_user_changed_during_the_run() {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap();
     let started = i128::try_from(now.as_nanos()).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    wait_for_file_clock();
     disk.file("rw/README.md", "the user's edit\n");
     let gate = disk.run_gate(Final, started);
     let path = disk.path("rw/README.md");
