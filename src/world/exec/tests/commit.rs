@@ -16,7 +16,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::{ConflictPolicy, GatePolicy};
 use crate::world::exec::commit::commit;
-use crate::world::exec::tests::fixture::{NameSwapper, OverlayFixture, TIMESTAMP_TICK};
+use crate::world::exec::tests::fixture::{NameSwapper, OverlayFixture, wait_for_file_clock};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 
 #[test]
@@ -234,7 +234,7 @@ fn commit_keeps_the_order_of_modification_times() {
 #[test]
 fn commit_keeps_what_the_user_changed_meanwhile() {
     let mut fixture = OverlayFixture::new();
-    thread::sleep(TIMESTAMP_TICK);
+    wait_for_file_clock();
     fs::create_dir(fixture.path("kept")).unwrap();
     let conflicts_dir = fixture.real("kept");
     let gate = fixture.gate(
@@ -280,9 +280,9 @@ fn commit_keeps_what_the_user_changed_meanwhile() {
 fn a_single_command_outside_a_run_spares_what_changed_since_it_began() {
     let mut fixture = OverlayFixture::new();
     let gate = fixture.gate(None, Vec::new());
-    thread::sleep(TIMESTAMP_TICK);
+    wait_for_file_clock();
     fixture.run("echo agent > README.md; mkdir new; echo agent > new/a; echo agent > run.sh");
-    thread::sleep(TIMESTAMP_TICK);
+    wait_for_file_clock();
     fixture.write("rw/README.md", "user\n");
     fixture.write("rw/new/b", "user\n");
     let command_changes = fixture.commit(&gate);

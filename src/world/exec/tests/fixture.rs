@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
@@ -24,8 +24,8 @@ use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::io::file_change::ChangeKind;
 
-/// Longer than the granularity of file timestamps.
-pub(super) const TIMESTAMP_TICK: Duration = Duration::from_millis(20);
+/// Timeout for the clock of the file system to advance, which takes a few milliseconds.
+const FILE_CLOCK_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// Mounts the layer over `rw`, runs the script in it, and exits.
 pub(super) const MOUNT_SCRIPT: &str = r#"
@@ -227,6 +227,21 @@ impl OverlayFixture {
             state.insert(path, format!("{:o} {} {content}", meta.mode(), meta.ino()));
         }
         state
+    }
+}
+
+/// Waits until files that change get a later time than now: their times lag behind the time of day.
+pub(super) fn wait_for_file_clock() {
+    let (now, began) = (SystemTime::now(), Instant::now());
+    let dir = tempfile::tempdir().unwrap();
+    let probe = dir.path().join("probe");
+    loop {
+        fs::write(&probe, "changed").unwrap();
+        if fs::metadata(&probe).unwrap().modified().unwrap() > now {
+            return;
+        }
+        assert!(began.elapsed() < FILE_CLOCK_TIME_MAX);
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

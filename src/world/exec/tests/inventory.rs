@@ -9,7 +9,7 @@ use crate::permissions::history::AccessHistory;
 use crate::world::access::gate::Gate;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::inventory::TreeInventory;
-use crate::world::exec::tests::fixture::{OverlayFixture, TIMESTAMP_TICK};
+use crate::world::exec::tests::fixture::{OverlayFixture, wait_for_file_clock};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 
 /// More names than any test creates.
@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 1_000;
 fn find_changes(gate: &Gate, work: impl FnOnce()) -> Vec<FileChange> {
     let before = TreeInventory::scan(gate, NAMES_MAX);
     // Changes within one tick of the file timestamps cannot be distinguished.
-    std::thread::sleep(TIMESTAMP_TICK);
+    wait_for_file_clock();
     work();
     let after = TreeInventory::scan(gate, NAMES_MAX);
     before.changes(&after, &mut gate.history())
