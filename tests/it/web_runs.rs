@@ -470,6 +470,9 @@ fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_i
     let asked = || {
         let mut page = server.stream(&run, None);
         let question = page.question("approval");
+        // The same call again: the end of a run is no answer.
+        let effects = question["effects"].to_string();
+        assert!(effects.contains("`a.txt`"), "{question}");
         page.read_until(|sections| sections.contains_key("run"));
         // They are in force again when it is resumed.
         let limits = &page.sections["run"]["limits"];
