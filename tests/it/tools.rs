@@ -399,6 +399,19 @@ fn searches_find_names_and_lines() {
 }
 
 #[test]
+fn matches_in_a_binary_file_do_not_count() {
+    let disk = Disk::new();
+    // More than is read at once comes between the matches and the NUL byte.
+    let filler = "-\n".repeat(500_000);
+    disk.file("ws/a", format!("run\nrun\n{filler}\0"));
+    disk.file("ws/b", "run\nrun\n");
+    let gate = disk.gate(Coordination);
+    let arguments = json!({"pattern": "run", "max_results": 3});
+    let found = call_successfully(&gate, "grep_files", &arguments);
+    assert_eq!(found, "b:1:run\nb:2:run\n");
+}
+
+#[test]
 fn changing_a_setuid_file_clears_its_bits() {
     let disk = Disk::new();
     let gate = disk.gate(Final);

@@ -103,6 +103,10 @@ impl GrepSearch {
             bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut file_matches)?;
+        if file_matches.lines.is_empty() {
+            // Its matches, if any, came before the NUL byte of a binary file, and do not count.
+            return Ok(());
+        }
         self.matches_left = self.matches_left.saturating_sub(file_matches.count);
         for line in file_matches.lines {
             self.lines.push(&line);
