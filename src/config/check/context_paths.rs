@@ -82,7 +82,7 @@ impl ConfigChecker<'_> {
     ) -> Vec<AbsPath> {
         let items = backend.items(&uploads::KEY);
         self.check_count(backend, &uploads::KEY, items.len());
-        if !items.is_empty() && *guard != FolderGuard::Off {
+        if names_local_file(&items) && *guard != FolderGuard::Off {
             let message = "`upload_files` are not open to an agent with a `folder_guard`";
             let warning = Diagnostic::warning(backend.key_path(&uploads::KEY), message)
                 .with_span(backend.key_span(&uploads::KEY));
@@ -349,6 +349,25 @@ impl ConfigChecker<'_> {
                 .push(error.with_suggestion("use a parent directory instead"));
         }
     }
+}
+
+/// Returns whether one of these entries of `upload_files` names a file on this machine. massgen
+/// itself reads those that are URLs, so that the agent needs no access to them.
+fn names_local_file(items: &[(String, &YamlNode)]) -> bool {
+    let path_keys = [
+        &uploads::IMAGE_PATH,
+        &uploads::FILE_PATH,
+        &uploads::AUDIO_PATH,
+        &uploads::VIDEO_PATH,
+    ];
+    items.iter().any(|(path, node)| {
+        let entry = MappingView {
+            node,
+            path: path.clone(),
+        };
+        let mut texts = path_keys.iter().filter_map(|key| entry.text(key));
+        texts.any(|text| !is_url(text.value))
+    })
 }
 
 /// Returns whether the value of an uploaded file is a URL.

@@ -57,12 +57,30 @@ fn uploaded_images_are_files_to_read() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(urls, ["https://example.org/a.png"]);
-    let guarded = "agent: {id: a, folder_guard: {read: [src]}, backend: {type: openai, model: m, \
-                   cwd: w, upload_files: [{image_path: a.png}]}}";
-    check(
-        guarded,
-        &["upload_files: `upload_files` are not open to an agent with a `folder_guard`"],
-    );
+}
+
+#[test]
+fn a_folder_guard_closes_uploaded_files_and_not_urls() {
+    let guarded = |files: &str| {
+        format!(
+            "agent: {{id: a, folder_guard: {{read: [src]}}, backend: {{type: openai, model: m, \
+             cwd: w, upload_files: [{files}]}}}}"
+        )
+    };
+    let url = "https://example.org/a";
+    let urls =
+        format!("{{image_url: '{url}.png'}}, {{file_path: '{url}.pdf', audio_path: '{url}'}}");
+    check(&guarded(&urls), &[]);
+    let warning = "upload_files: `upload_files` are not open to an agent with a `folder_guard`";
+    for file in [
+        "{image_path: a.png}",
+        "{file_path: a.pdf}",
+        "{audio_path: a.mp3}",
+        "{video_path: a.mp4}",
+    ] {
+        check(&guarded(file), &[warning]);
+        check(&guarded(&format!("{urls}, {file}")), &[warning]);
+    }
 }
 
 #[test]
