@@ -11,9 +11,11 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::thread::{sleep, spawn};
+use std::thread::{scope, sleep, spawn};
 use std::time::Duration;
 
+use massgen::path::AbsPath;
+use massgen::world::store::approvals::{ApprovalFile, PersistentApproval};
 use serde_json::{Value, json};
 
 use crate::project::{FinishedCommand, Project};
@@ -328,6 +330,27 @@ fn an_approval_for_always_applies_in_the_workspace_of_the_next_run() {
     let second = second.success();
     assert_eq!(read_agent_file(second.project()), "twotwo");
     assert_eq!(*no.requests.lock().unwrap(), Vec::<Value>::new());
+}
+
+#[test]
+fn approvals_that_are_added_at_the_same_time_are_all_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = AbsPath::new(dir.path()).unwrap();
+    let file = ApprovalFile::in_home(&home);
+    let approval_of = |tool: String| PersistentApproval::new(home.clone(), tool, Vec::new());
+    let approvals: Vec<PersistentApproval> = (0..32)
+        .map(|number| approval_of(format!("tool{number}")))
+        .collect();
+    scope(|threads| {
+        for approval in &approvals {
+            let file = &file;
+            threads.spawn(move || file.add(approval).unwrap());
+        }
+    });
+    for approval in &approvals {
+        assert!(file.contains(approval), "{approval:?}");
+    }
+    assert!(!file.contains(&approval_of("other".to_owned())));
 }
 
 /// Writes a file with a program, and then answers.
