@@ -18,6 +18,7 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::world::exec::agent_socket;
+use crate::world::io::child_signal::keep_exited_children;
 
 mod args;
 mod batch;
@@ -95,6 +96,7 @@ mod web;
 
 /// Executes the command line of `host` and returns the exit status of the process.
 pub fn run(host: &Host) -> u8 {
+    keep_exited_children();
     let mut output = CliOutput::from_host(host);
     if let Some((word, words)) = host.arguments.split_first()
         && word == completion_values::COMMAND_NAME

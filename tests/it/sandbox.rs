@@ -673,6 +673,26 @@ fn at_level(level: &str, script: &str) -> Project {
 }
 
 #[test]
+fn a_command_runs_even_if_sigchld_was_ignored_from_the_start() {
+    for level in supported_levels() {
+        let project = at_level(level, "exit 3");
+        let command = project.command();
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(project.path(""))
+            .env_clear();
+        for (name, value) in command.get_envs() {
+            shell.env(name, value.unwrap());
+        }
+        let output = shell.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "level {level}: {output:?}");
+    }
+}
+
+#[test]
 fn one_command_has_a_terminal_where_the_user_has_one() {
     for level in supported_levels() {
         let script = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && stty size && echo own > /dev/tty";

@@ -13,6 +13,7 @@ pub mod file_finder;
 pub mod standard_input;
 pub mod terminal_mode;
 pub mod stop_signal;
+pub mod child_signal;
 pub mod terminal_input;
 pub mod pager;
 pub mod user_terminal;

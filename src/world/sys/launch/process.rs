@@ -93,9 +93,12 @@ impl ChildProcess {
 
     /// Kills it and its process group.
     pub(crate) fn kill(&self) {
-        if self.reap_state == ReapState::Unknown {
-            // A process that has exited already cannot be killed; one that leads no group has none.
-            pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
+        if self.reap_state != ReapState::Unknown {
+            return;
+        }
+        // One that the kernel has reaped is not found, and another process may have its PID.
+        if pidfd_send_signal(&self.handle, Signal::KILL) != Err(Errno::SRCH) {
+            // A process that leads no group has none.
             kill_process_group(self.pid, Signal::KILL).unwrap_or_default();
         }
     }
