@@ -58,12 +58,13 @@ impl ModelSession {
         else {
             return Vec::new();
         };
+        // The user's hooks decide about what the agent does, and this is done by massgen.
         let gate = gate.without_hooks();
         let read_images = move || TaskImages::read(&gate, &files);
-        let Ok(task) = tokio::task::spawn_blocking(read_images).await else {
+        let Ok(task_images) = tokio::task::spawn_blocking(read_images).await else {
             return Vec::new();
         };
-        self.show_task_images(task)
+        self.show_task_images(task_images)
     }
 
     /// Adds the images at `urls`, which the config uploads and `fetcher` reads, if the model
@@ -77,25 +78,25 @@ impl ModelSession {
             return Vec::new();
         }
         let bytes_max = usize::try_from(ModelImage::BYTES_MAX).unwrap_or(usize::MAX);
-        let mut task = TaskImages::default();
+        let mut task_images = TaskImages::default();
         for url in urls {
             let download = fetcher.fetch_file(url.clone(), bytes_max).await;
-            let addition = download.and_then(|bytes| task.add_downloaded(&bytes));
-            task.record(url.to_string(), addition);
+            let addition = download.and_then(|bytes| task_images.add_downloaded(&bytes));
+            task_images.record(url.to_string(), addition);
         }
-        self.show_task_images(task)
+        self.show_task_images(task_images)
     }
 
-    /// Adds the images of `task` to the conversation, and returns its warnings.
-    fn show_task_images(&mut self, task: TaskImages) -> Vec<String> {
-        let images = task.images.into_images();
+    /// Adds these images to the conversation, and returns the warnings about those left out.
+    fn show_task_images(&mut self, task_images: TaskImages) -> Vec<String> {
+        let images = task_images.images.into_images();
         if !images.is_empty() {
             self.conversation.push(ChatMessage::Images {
-                text: task_images_heading(&task.sources),
+                text: task_images_heading(&task_images.sources),
                 images,
             });
         }
-        task.warnings
+        task_images.warnings
     }
 
     /// Adds the images of the last results to the conversation, and removes the oldest if there are
@@ -151,22 +152,22 @@ struct TaskImages {
 impl TaskImages {
     /// Reads the images of `files` through `gate`.
     fn read(gate: &Gate, files: &[RealPath]) -> Self {
-        let mut task = Self::default();
+        let mut task_images = Self::default();
         for file in files {
             let path = file.to_string();
-            let addition = task.read_image(gate, &path);
-            task.record(path, addition);
+            let addition = task_images.read_image(gate, &path);
+            task_images.record(path, addition);
         }
-        task
+        task_images
     }
 
     /// Records the source of an image that was added, or why the image was not added.
-    fn record(&mut self, path: String, addition: Result<(), String>) {
+    fn record(&mut self, source: String, addition: Result<(), String>) {
         match addition {
-            Ok(()) => self.sources.push(path),
+            Ok(()) => self.sources.push(source),
             Err(reason) => self
                 .warnings
-                .push(format!("`{path}` is not shown as an image: {reason}")),
+                .push(format!("`{source}` is not shown as an image: {reason}")),
         }
     }
 
@@ -252,17 +253,17 @@ mod tests {
 
     #[test]
     fn an_image_from_a_server_is_what_its_bytes_show() {
-        let mut task = TaskImages::default();
+        let mut task_images = TaskImages::default();
         let gif = b"GIF89a\x03\x00\x02\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff;";
-        let added = task.add_downloaded(gif);
-        task.record("https://example.org/a.png".to_owned(), added);
-        let added = task.add_downloaded(b"<html>no image</html>");
-        task.record("https://example.org/b.png".to_owned(), added);
-        assert_eq!(task.sources, ["https://example.org/a.png"]);
+        let added = task_images.add_downloaded(gif);
+        task_images.record("https://example.org/a.png".to_owned(), added);
+        let added = task_images.add_downloaded(b"<html>no image</html>");
+        task_images.record("https://example.org/b.png".to_owned(), added);
+        assert_eq!(task_images.sources, ["https://example.org/a.png"]);
         let expected = "`https://example.org/b.png` is not shown as an image: it is no PNG, JPEG, \
                         GIF or WebP image";
-        assert_eq!(task.warnings, [expected]);
-        assert_eq!(task.images.into_images().len(), 1);
+        assert_eq!(task_images.warnings, [expected]);
+        assert_eq!(task_images.images.into_images().len(), 1);
     }
 
     #[test]

@@ -52,6 +52,7 @@ const EVENT_TEXT_BYTES_MAX: usize = 16 * 1024;
 /// A complete reply, with how it ended.
 struct StreamedReply {
     reply: ModelReply,
+    /// What the vendor requires back with it in later requests.
     echo: Option<Value>,
     stop: StopReason,
 }
@@ -404,6 +405,7 @@ impl ModelSession {
                     request.is_uncounted = false;
                 }
                 ReplyEvent::NativeToolCall(call) => self.emit_native_tool_call(call).await,
+                // An external agent reports it, without a call of massgen's tool for plans.
                 ReplyEvent::Plan(plan) => self.update_plan(None, plan).await,
                 ReplyEvent::UnknownFinish(reason) => self.warn_unknown_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
@@ -457,7 +459,7 @@ fn too_many_calls() -> BackendError {
     permanent_error(&format!("the reply makes more than {CALLS_MAX} tool calls"))
 }
 
-/// Splits `text` into pieces of at most `bytes_max`, which is enough for every character.
+/// Splits `text` into pieces of at most `bytes_max` bytes, where every character must fit in.
 fn split_text(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
     std::iter::from_fn(move || {
         let later_text = text.split_off(text.floor_char_boundary(bytes_max));
