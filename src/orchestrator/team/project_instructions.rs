@@ -67,6 +67,7 @@ impl InstructionReader<'_> {
         }
         // The agent's own directories need not exist yet, and no instructions are read from them.
         let opened_grants: Vec<Grant> = self.opened_grants().cloned().collect();
+        // massgen reads them, not the agent: no hook decides about that, and no user is asked.
         let policy = GatePolicy {
             rules: Arc::clone(self.rules),
             ..GatePolicy::single_call(self.base.clone())
@@ -184,8 +185,8 @@ fn first_lines(text: &str, bytes_max: usize) -> &str {
 }
 
 impl AgentTeam {
-    /// Returns the team with the instructions that the directories that are open to its members
-    /// keep for agents, unless the config leaves them out.
+    /// Gives each member the instructions in the directories that are open to it, unless the config
+    /// leaves them out.
     ///
     /// # Errors
     /// A directory that is open to a member cannot be opened.

@@ -110,8 +110,8 @@ pub struct PathVerdict {
     pub real: Option<RealPath>,
     /// Root and kind of the grant that decides.
     pub grant: Option<(RealPath, GrantKind)>,
-    /// Root and kind of each nested grant that covers the path only in another spelling, and has to
-    /// allow the access too.
+    /// Root and kind of each nested grant that covers the path only if names are compared without
+    /// case, as some file systems do: each has to allow the access too.
     pub other_spelling_grants: Vec<(RealPath, GrantKind)>,
     /// The rule that denies it and the reason; `None` if the access is allowed.
     pub refusal: Option<AccessRefusal>,

@@ -272,7 +272,8 @@ impl Gate {
         })
     }
 
-    /// Returns the same gate for a part of a call that hooks have already allowed.
+    /// Returns the same gate for accesses that hooks do not decide about: those of a call that they
+    /// have already allowed, and those of massgen itself.
     #[must_use]
     pub fn without_hooks(&self) -> Self {
         self.with_hook_result(CallHookResult::default())
