@@ -111,6 +111,7 @@ impl ContextGrants {
             }
             Some(guarded_directories) => {
                 self.add_folder_guard_grants(&mut grants, &guarded_directories, workspace)?;
+                // A role of a pipeline may read context paths; other guards close them.
                 if guarded_directories.context_paths == ContextPathAccess::ReadOnly {
                     let own_grants = self.own_grants(agent)?;
                     for grant in self.shared.iter().cloned().chain(own_grants) {
@@ -167,6 +168,7 @@ impl ContextGrants {
             }
         }
         match &guarded_directories.downloads {
+            // massgen creates it in the workspace.
             Some((path, permission)) if is_within(path, workspace) => {
                 grants.push(Grant::tree(
                     real_path(path)?,
@@ -227,8 +229,8 @@ fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath>
 /// Protects directories of skills and of types of subagents in context paths: what an agent writes
 /// there would instruct later agents.
 fn protect_instructions(grants: &mut [Grant], directories: &[RealPath]) {
-    let contexts = grants.iter_mut();
-    for grant in contexts.filter(|grant| grant.kind == GrantKind::Context) {
+    let is_context = |grant: &&mut Grant| grant.kind == GrantKind::Context;
+    for grant in grants.iter_mut().filter(is_context) {
         let inside: Vec<RelPath> = directories
             .iter()
             .filter_map(|directory| grant.relative_path(directory))
@@ -375,9 +377,9 @@ fn context_grant(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
 /// Rejects one of the user's paths that would let agents write to massgen's own state: its journals
 /// determine what is done to files.
 fn reject_state_access(grant: &Grant, state_dir: &RealPath) -> Result<()> {
-    let is_open = grant.kind == GrantKind::Context && grant.permission == Permission::Write;
+    let is_writable = grant.kind == GrantKind::Context && grant.permission == Permission::Write;
     let is_in_state = below_folded(grant.root.as_path(), state_dir.as_path()).is_some();
-    if is_open && is_in_state {
+    if is_writable && is_in_state {
         let message = format!("`{}` is part of massgen's own state", grant.root);
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("open it for reading, or copy what is to be changed out of `.massgen`"));
