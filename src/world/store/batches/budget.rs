@@ -82,8 +82,9 @@ impl MoneyToken {
         })
     }
 
-    /// Returns whether this is a prepared token that counts: a new one of a limit with this many
-    /// `tokens`, or the rest of a token whose other part is among the files `held_names` of cells.
+    /// Returns whether this prepared token counts as money: a new one if the limit has more `tokens`
+    /// than its number, and the rest of a divided one if a cell holds its other part, whose file is
+    /// among `held_names`.
     fn counts(&self, tokens: u64, held_names: &[String]) -> bool {
         let Some((_, part)) = self.name.split_once('-') else {
             return self.name.parse::<u64>().is_ok_and(|number| number < tokens);
@@ -197,8 +198,9 @@ impl BatchDir {
         }))
     }
 
-    /// Opens the share of `cell`, which has `spent` money in runs that are not resumed. When the
-    /// money of the batch is spent, `stop` is cancelled. `None` if the batch has no limit.
+    /// Opens the share of `cell`. Its earlier runs have cost `spent`, without one that is resumed,
+    /// which counts its own cost. When the money of the batch is spent, `stop` is cancelled. `None`
+    /// if the batch has no limit.
     pub fn cell_budget(
         &self,
         cell: &CellId,
@@ -417,8 +419,8 @@ impl CellBudget {
 }
 
 impl SharedBudget for CellBudget {
-    /// Takes tokens until they are more than what is spent. An error of the disk counts as spent
-    /// money, because no further request is covered.
+    /// Takes tokens until they are worth more than what is spent. If the disk fails, no further
+    /// request is covered, as if the money were spent.
     fn covers(&self, spent: Money) -> bool {
         let spent = self.spent_before.saturating_add(spent).picodollars();
         let mut held_value = self
