@@ -1,5 +1,5 @@
-//! Shows a run from its event log on the dashboard, also one that has ended: its last state stays
-//! open until the user closes it.
+//! Shows a run or a pipeline from its event log on the dashboard, also one that has ended: its last
+//! state stays open until the user closes it.
 
 use std::time::Duration;
 
@@ -72,6 +72,7 @@ async fn follow_lines(tail: LogTail, log: &RecordedLog, host: &Host) -> Result<(
             batch = lines.recv(), if !is_over => {
                 if let Some(batch) = batch {
                     is_over = show_lines(batch, &mut terminal, &mut clock)?;
+                    // What it delivered may have been undone since.
                     if is_over && let Some(note) = log.revert_note(host) {
                         terminal.show_warning(note);
                     }
