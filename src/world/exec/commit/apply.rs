@@ -134,6 +134,7 @@ impl LayerCommit<'_> {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
         let occupancy = self.clear_target(path, FileKind::File)?;
+        // Neither the holes of a sparse file count nor the unused end of its last block.
         let needed_bytes = meta.allocated_bytes.min(meta.version.size_bytes);
         let too_much = FileSystemError::Limit("one command changed more than 4 GiB");
         self.bytes_left = self
