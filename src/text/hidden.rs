@@ -142,8 +142,9 @@ fn is_needed(before: &str, c: char, after: &str) -> bool {
         || matches(&JOINING_LETTER_BEFORE, before) && matches(&JOINING_LETTER_AFTER, after);
     match c {
         TEXT_SELECTOR | EMOJI_SELECTOR => {
-            let is_digit = before.ends_with(|c: char| c.is_ascii());
-            matches(&SELECTABLE_BEFORE, before) && (!is_digit || after.starts_with(KEYCAP))
+            // Digits, `#` and `*` are displayed as pictures only on a keycap.
+            let is_ascii = before.ends_with(|c: char| c.is_ascii());
+            matches(&SELECTABLE_BEFORE, before) && (!is_ascii || after.starts_with(KEYCAP))
         }
         ZERO_WIDTH_JOINER => {
             let is_between_emoji = matches(&EMOJI_BEFORE, before) && matches(&EMOJI_AFTER, after);
