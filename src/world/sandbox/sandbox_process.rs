@@ -107,6 +107,7 @@ impl SandboxProcess {
                     if self.progress == ProcessProgress::Building =>
                 {
                     self.progress = ProcessProgress::Started;
+                    // Forking the next helper no longer delays this program.
                     self.spawner.prepare();
                 }
                 HelperMessage::Report(HelperReport::Refused { step, why }) => {
@@ -189,6 +190,7 @@ impl ExecProcess for SandboxProcess {
             .as_ref()
             .map(HelperSocket::close)
             .unwrap_or_default();
+        // No helper was forked in advance if this process ends before its program was started.
         self.spawner.prepare();
     }
 
