@@ -86,9 +86,11 @@ impl<'t> NodeContext<'t> {
                         );
                         script_start = None;
                     }
+                    // Unlike a backquote's, its end can only be found by parsing what is inside.
                     (SubstitutionKind::Command, None) => {
                         return Err(UnparsedReason::Ambiguous);
                     }
+                    // Elsewhere, as in here-documents, shells leave it as text.
                     (SubstitutionKind::Process, None) if is_word => {
                         return Err(UnparsedReason::Ambiguous);
                     }
@@ -130,6 +132,7 @@ impl<'t> NodeContext<'t> {
 
     /// Unescapes the script between two backquotes as the shell does.
     fn unescape_backquoted(&self, script: &str) -> Result<String, UnparsedReason> {
+        // Deeper in double quotes, as in a default value, only some shells unescape double quotes.
         let is_in_string = self.is_quoted && self.node.kind() != "heredoc_body";
         if is_in_string && script.contains("\\\"") {
             return Err(UnparsedReason::Ambiguous);
