@@ -82,9 +82,9 @@ impl MoneyToken {
         })
     }
 
-    /// Returns whether this prepared token counts as money: a new one if the limit has more `tokens`
-    /// than its number, and the rest of a divided one if a cell holds its other part, whose file is
-    /// among `held_names`.
+    /// Returns whether this prepared token counts as money: a new one if the limit has more
+    /// `tokens` than its number, and the rest of a divided one if a cell holds its other part, whose
+    /// file is among `held_names`.
     fn counts(&self, tokens: u64, held_names: &[String]) -> bool {
         let Some((_, part)) = self.name.split_once('-') else {
             return self.name.parse::<u64>().is_ok_and(|number| number < tokens);
