@@ -67,8 +67,8 @@ impl BatchScene<'_> {
             .map(|cell| self.running_row(cell))
             .collect();
         let failures: Vec<StyledLine> = self.cells.failures.iter().map(failure_row).collect();
-        // Below an empty row and their title, failures get the rows that running cells leave, and at
-        // least half of the body if they need it.
+        // Below an empty row and their title, failures get the rows that running cells leave, and
+        // at least half of the body if they need it.
         let needed_rows = u16::try_from(failures.len())
             .unwrap_or(u16::MAX)
             .saturating_add(2);
