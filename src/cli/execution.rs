@@ -187,7 +187,7 @@ pub(crate) async fn execute_and_show(
         state: request.layout.state.clone(),
         sessions: request.layout.sessions.clone(),
     };
-    let is_open = is_open_for_writing(&request);
+    let is_writable = is_open_for_writing(&request);
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
     let run_start = RunStart {
@@ -222,7 +222,7 @@ pub(crate) async fn execute_and_show(
         log_dir: paths.log_dir,
         unsent_text: steering.line.take_text(),
         hint: next_command_hint(result.status, &result.rows, arguments),
-        kept_files: kept_files(paths.workspace, result.status, &result.rows, is_open),
+        kept_files: kept_files(paths.workspace, result.status, &result.rows, is_writable),
     })
 }
 
@@ -244,16 +244,17 @@ fn kept_files(
     workspace: AbsPath,
     status: ExitStatus,
     rows: &[DeliveryRow],
-    is_open: bool,
+    is_writable: bool,
 ) -> Option<AbsPath> {
-    let is_there = is_kept(status, rows, is_open) && inspect(&workspace) == LookupResult::Directory;
+    let is_there =
+        is_kept(status, rows, is_writable) && inspect(&workspace) == LookupResult::Directory;
     is_there.then_some(workspace)
 }
 
 /// Returns whether the winner's files stay in the session because there was no path to deliver them
 /// to. The files of an interrupted run are those of its resumption.
-fn is_kept(status: ExitStatus, rows: &[DeliveryRow], is_open: bool) -> bool {
-    status != ExitStatus::Interrupted && rows.is_empty() && !is_open
+fn is_kept(status: ExitStatus, rows: &[DeliveryRow], is_writable: bool) -> bool {
+    status != ExitStatus::Interrupted && rows.is_empty() && !is_writable
 }
 
 /// Returns the command to suggest to the user after a run with these arguments and this exit status
@@ -610,8 +611,8 @@ mod tests {
         assert!(is_kept(ExitStatus::Success, &[], false));
         assert!(is_kept(ExitStatus::Limit, &[], false));
         assert!(!is_kept(ExitStatus::Success, &[], true));
-        for is_open in [false, true] {
-            assert!(!is_kept(ExitStatus::Interrupted, &[], is_open));
+        for is_writable in [false, true] {
+            assert!(!is_kept(ExitStatus::Interrupted, &[], is_writable));
         }
     }
 }
