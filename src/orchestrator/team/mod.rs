@@ -384,10 +384,10 @@ impl AgentTeam {
     pub fn protect_directory(&self, directory: &AbsPath, content: &str) -> Result<()> {
         let real_directory = grants::real_path(directory)?;
         let mut grants = self.members.iter().flat_map(|member| &member.grants);
-        let is_open = |grant: &&Grant| {
+        let is_writable_there = |grant: &&Grant| {
             grant.permission == Permission::Write && grant.relative_path(&real_directory).is_some()
         };
-        let Some(grant) = grants.find(is_open) else {
+        let Some(grant) = grants.find(is_writable_there) else {
             return Ok(());
         };
         let message = format!(
