@@ -552,8 +552,8 @@ impl Gate {
     /// Returns the directory that commands start in instead of the one where relative paths start,
     /// if the agent may not read that one.
     pub(in crate::world) fn command_start_dir(&self) -> Option<UserPath> {
-        let is_open = self.allows(&self.state.policy.base, Permission::Read);
-        (!is_open)
+        let is_readable = self.allows(&self.state.policy.base, Permission::Read);
+        (!is_readable)
             .then(|| self.first_readable_directory())
             .flatten()
     }
