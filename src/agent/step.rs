@@ -459,7 +459,7 @@ fn too_many_calls() -> BackendError {
     permanent_error(&format!("the reply makes more than {CALLS_MAX} tool calls"))
 }
 
-/// Splits `text` into pieces of at most `bytes_max` bytes, where every character must fit in.
+/// Splits `text` into pieces of at most `bytes_max` bytes, which must be enough for any character.
 fn split_text(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
     std::iter::from_fn(move || {
         let later_text = text.split_off(text.floor_char_boundary(bytes_max));
