@@ -74,12 +74,11 @@ const ASSETS: &[PageAsset] = page_assets![
     "vendor/lit-html/lit-html.js",
 ];
 /// Content types by file extension. A file with another one is not served.
-const CONTENT_TYPES: [(&str, &str); 5] = [
+const CONTENT_TYPES: [(&str, &str); 4] = [
     ("html", "text/html; charset=utf-8"),
     ("css", "text/css; charset=utf-8"),
     ("js", "text/javascript; charset=utf-8"),
     ("svg", "image/svg+xml"),
-    ("txt", "text/plain; charset=utf-8"),
 ];
 
 /// The coding of compressed files (RFC 9110, section 8.4.1).
