@@ -33,6 +33,8 @@ pub(crate) enum TextStyle {
     Code,
     /// The text of a link.
     Link,
+    /// The header of a hunk of a diff.
+    HunkHeader,
     /// The name of the agent at this index of the config.
     Agent(usize),
 }
@@ -86,7 +88,7 @@ impl TextStyle {
             TextStyle::Bad => "\u{1b}[31m",
             TextStyle::Title => "\u{1b}[1;4m",
             TextStyle::Emphasis => "\u{1b}[3m",
-            TextStyle::Code => "\u{1b}[36m",
+            TextStyle::Code | TextStyle::HunkHeader => "\u{1b}[36m",
             TextStyle::Link => "\u{1b}[4m",
             TextStyle::Agent(index) => index
                 .checked_rem(AGENT_COLOURS.len())

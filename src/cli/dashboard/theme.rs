@@ -114,7 +114,7 @@ fn colour_style(style: TextStyle) -> Style {
         TextStyle::Bad => Style::new().fg(Color::Red),
         TextStyle::Title => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
         TextStyle::Emphasis => Style::new().add_modifier(Modifier::ITALIC),
-        TextStyle::Code => Style::new().fg(Color::Cyan),
+        TextStyle::Code | TextStyle::HunkHeader => Style::new().fg(Color::Cyan),
         TextStyle::Link => Style::new().add_modifier(Modifier::UNDERLINED),
         TextStyle::Agent(index) => {
             let index = index.checked_rem(AGENT_COLOURS.len()).unwrap_or_default();
@@ -130,7 +130,9 @@ fn plain_style(style: TextStyle) -> Style {
         TextStyle::Emphasis | TextStyle::Link | TextStyle::Warn => {
             Style::new().add_modifier(Modifier::UNDERLINED)
         }
-        TextStyle::Strong | TextStyle::Agent(_) => Style::new().add_modifier(Modifier::BOLD),
+        TextStyle::Strong | TextStyle::HunkHeader | TextStyle::Agent(_) => {
+            Style::new().add_modifier(Modifier::BOLD)
+        }
         TextStyle::Title | TextStyle::Bad => {
             Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
         }

@@ -24,7 +24,7 @@ pub(crate) fn diff_lines(difference: &DeliveryDifference, name: &str) -> Vec<Sty
         lines.push(strong_line(format!("old mode {before:o}")));
         lines.push(strong_line(format!("new mode {after:o}")));
     }
-    let side = |side: &DiffSide, prefix: &str| match side {
+    let side_path = |side: &DiffSide, prefix: &str| match side {
         DiffSide::Nothing => "/dev/null".to_owned(),
         DiffSide::Text(_)
         | DiffSide::Binary { .. }
@@ -36,24 +36,26 @@ pub(crate) fn diff_lines(difference: &DeliveryDifference, name: &str) -> Vec<Sty
     };
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old_text), Some(new_text)) if old_text != new_text => {
-            lines.push(strong_line(format!(
-                "--- {}",
-                side(&difference.before, "a")
-            )));
-            lines.push(strong_line(format!("+++ {}", side(&difference.after, "b"))));
+            let old_path = side_path(&difference.before, "a");
+            let new_path = side_path(&difference.after, "b");
+            lines.push(strong_line(format!("--- {old_path}")));
+            lines.push(strong_line(format!("+++ {new_path}")));
             for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
                 lines.extend(hunk_lines(&hunk));
             }
         }
         (Some(_), Some(_)) => {}
-        _ => lines.push(vec![(TextStyle::Plain, describe_change(difference))]),
+        _ => {
+            let (_, sentence) = describe_change(difference);
+            lines.push(vec![(TextStyle::Plain, sentence.to_owned())]);
+        }
     }
     lines
 }
 
 /// Formats the lines of one hunk.
 pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
-    let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
+    let mut lines = vec![vec![(TextStyle::HunkHeader, hunk.header())]];
     for (side, text) in &hunk.lines {
         let style = match side {
             LineSide::Both => TextStyle::Plain,
@@ -89,10 +91,13 @@ pub(crate) fn diff_stat(difference: &DeliveryDifference) -> DiffStat {
                 word,
             }
         }
-        _ => DiffStat {
-            word: Some(change_word(difference)),
-            ..DiffStat::default()
-        },
+        _ => {
+            let (word, _) = describe_change(difference);
+            DiffStat {
+                word: Some(word),
+                ..DiffStat::default()
+            }
+        }
     }
 }
 
@@ -137,23 +142,49 @@ fn side_text(side: &DiffSide) -> Option<String> {
     }
 }
 
-fn change_word(difference: &DeliveryDifference) -> &'static str {
+/// Describes a change without lines that could be compared: in a word for the list, and in full.
+fn describe_change(difference: &DeliveryDifference) -> (&'static str, &'static str) {
     match (&difference.before, &difference.after) {
-        (_, DiffSide::Lost) => "changed since",
-        (DiffSide::Lost, _) => "not kept",
-        (DiffSide::Directory, DiffSide::Directory) => "mode",
-        (DiffSide::Nothing, DiffSide::Directory) => "new directory",
-        (DiffSide::Directory, _) => "directory removed",
-        _ => "binary",
+        // The user has changed the file, so the delivered content exists nowhere.
+        (_, DiffSide::Lost) => (
+            "changed since",
+            "the delivered content was changed afterwards and is not kept",
+        ),
+        // massgen's copy of the file that the delivery replaced was deleted.
+        (DiffSide::Lost, _) => ("not kept", "not kept"),
+        (DiffSide::Directory, DiffSide::Directory) => ("mode", "mode"),
+        (DiffSide::Nothing, DiffSide::Directory) => ("new directory", "new directory"),
+        (DiffSide::Directory, _) => ("directory removed", "directory removed"),
+        (_, DiffSide::Directory) => ("replaced by a directory", "replaced by a directory"),
+        _ => ("binary", "binary files differ"),
     }
 }
 
-fn describe_change(difference: &DeliveryDifference) -> String {
-    match change_word(difference) {
-        "binary" => "binary files differ".to_owned(),
-        "changed since" => {
-            "the delivered content was changed afterwards and is not kept".to_owned()
-        }
-        other => other.to_owned(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::AbsPath;
+
+    #[track_caller]
+    fn check(before: DiffSide, after: DiffSide, expected: &str) {
+        let difference = DeliveryDifference {
+            path: AbsPath::root(),
+            before,
+            after,
+            modes: None,
+        };
+        assert_eq!(diff_stat(&difference).word, Some(expected));
+    }
+
+    #[test]
+    fn a_file_that_becomes_a_directory_is_not_binary() {
+        let text = || DiffSide::Text("a\n".to_owned());
+        check(text(), DiffSide::Directory, "replaced by a directory");
+        check(DiffSide::Nothing, DiffSide::Directory, "new directory");
+        let binary = DiffSide::Binary {
+            size_bytes: 1,
+            sha256: None,
+        };
+        check(text(), binary, "binary");
     }
 }
