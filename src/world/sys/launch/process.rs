@@ -1,5 +1,5 @@
-//! One child process: waits for its exit and kills it, without ever hitting another process that
-//! got its PID.
+//! One child process: waits for its exit and kills it. Another process can get its PID only after
+//! it was reaped, and nothing is sent to the PID from then on.
 
 use std::io;
 
@@ -13,26 +13,27 @@ use rustix::process::{
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     pid: Pid,
-    handle: OwnedFd,
+    pidfd: OwnedFd,
     reap_state: ReapState,
 }
 
-/// Whether the kernel still reserves the PID for us.
+/// Whether the PID is still that of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReapState {
-    Unknown,
+    /// It is, even after the child has exited, unless the kernel reaps children by itself.
+    NotReaped,
     Reaped,
-    /// Another part of massgen waits for it.
+    /// The owner that the child was handed over to reaps it.
     HandedOver,
 }
 
 impl ChildProcess {
     /// Wraps the child with this PID and this pidfd.
-    pub(crate) fn new(pid: Pid, handle: OwnedFd) -> Self {
+    pub(crate) fn new(pid: Pid, pidfd: OwnedFd) -> Self {
         Self {
             pid,
-            handle,
-            reap_state: ReapState::Unknown,
+            pidfd,
+            reap_state: ReapState::NotReaped,
         }
     }
 
@@ -41,18 +42,19 @@ impl ChildProcess {
         self.reap(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
     }
 
-    /// Waits for its exit.
+    /// Waits for its exit, unless it was handed over.
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         self.reap(WaitIdOptions::EXITED)
     }
 
     fn reap(&mut self, options: WaitIdOptions) -> io::Result<()> {
-        if self.reap_state != ReapState::Unknown {
+        if self.reap_state != ReapState::NotReaped {
             return Ok(());
         }
-        match retry_on_intr(|| waitid(WaitId::PidFd(self.handle.as_fd()), options)) {
+        match retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options)) {
             Ok(None) => Ok(()),
-            // The parent of massgen may have made the kernel reap massgen's children.
+            // `ECHILD`: the kernel reaps the children of a process that was started with `SIGCHLD`
+            // ignored.
             Ok(Some(_)) | Err(Errno::CHILD) => {
                 self.reap_state = ReapState::Reaped;
                 Ok(())
@@ -68,11 +70,11 @@ impl ChildProcess {
 
     /// Returns the same process for another owner, who waits for its exit from now on.
     pub(crate) fn hand_over(&mut self) -> io::Result<Self> {
-        let handle = self.handle.try_clone()?;
+        let pidfd = self.pidfd.try_clone()?;
         let state = std::mem::replace(&mut self.reap_state, ReapState::HandedOver);
         Ok(Self {
             pid: self.pid,
-            handle,
+            pidfd,
             reap_state: state,
         })
     }
@@ -85,19 +87,19 @@ impl ChildProcess {
 
     /// Kills it, but not its process group.
     pub(crate) fn kill_alone(&self) {
-        if self.reap_state == ReapState::Unknown {
+        if self.reap_state == ReapState::NotReaped {
             // It may have exited already.
-            pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
+            pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
         }
     }
 
     /// Kills it and its process group.
     pub(crate) fn kill(&self) {
-        if self.reap_state != ReapState::Unknown {
+        if self.reap_state != ReapState::NotReaped {
             return;
         }
         // One that the kernel has reaped is not found, and another process may have its PID.
-        if pidfd_send_signal(&self.handle, Signal::KILL) != Err(Errno::SRCH) {
+        if pidfd_send_signal(&self.pidfd, Signal::KILL) != Err(Errno::SRCH) {
             // A process that leads no group has none.
             kill_process_group(self.pid, Signal::KILL).unwrap_or_default();
         }
@@ -107,6 +109,6 @@ impl ChildProcess {
 /// Readable once the process has exited.
 impl AsFd for ChildProcess {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.handle.as_fd()
+        self.pidfd.as_fd()
     }
 }
