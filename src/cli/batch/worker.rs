@@ -45,7 +45,7 @@ pub(super) fn run(
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let stop = worker.listen()?;
-        let status = Box::pin(run_until_none_is_left(&worker, arguments, &stop, output)).await?;
+        let status = Box::pin(run_open_cells(&worker, arguments, &stop, output)).await?;
         let was_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
         Ok(status_for_scheduler(arguments, status, was_signalled))
     });
@@ -53,8 +53,8 @@ pub(super) fn run(
     result
 }
 
-/// Returns the exit status of a job that ended with `status` after a signal, or without one. With
-/// `--fail-only-on-signals`, the queue would replace a job that fails, though it ended by itself.
+/// Returns the exit status of a job that ends with `status`: with `--fail-only-on-signals`, success
+/// unless a signal ends it, because the scheduler replaces jobs that fail.
 fn status_for_scheduler(
     arguments: &BatchWorkerArguments,
     status: ExitStatus,
@@ -77,7 +77,7 @@ fn sandbox_shortfall(
     let trees = [batch_dir.join("cells")];
     let choice = SandboxLevelChoice::Auto;
     match select_sandbox(choice, &host.executable, batch_dir, &trees) {
-        // The strongest level is the least one.
+        // `SandboxLevel` is ordered from the strongest level to the weakest.
         Ok(selection) if selection.level <= required_level => None,
         Ok(selection) => Some(format!(
             "its sandbox is only `{}`, but `{required_level}` is required: {}",
@@ -91,7 +91,7 @@ fn sandbox_shortfall(
 }
 
 /// Runs open cells, one after another, until no other cell can be begun here.
-async fn run_until_none_is_left(
+async fn run_open_cells(
     worker: &CellWorker,
     arguments: &BatchWorkerArguments,
     stop: &ShutdownSignal,
@@ -104,6 +104,8 @@ async fn run_until_none_is_left(
         // Workers begin at different cells, so that few of them try the same one.
         let start = start_index(&arguments.job, open_cells.len());
         open_cells.rotate_left(start);
+        // Once a cell has run here, cells of this pass may be open again: it itself after a bug of
+        // massgen, or one that another process has given up in the meantime.
         let mut has_run = false;
         for cell in &open_cells {
             if let Some(status) = worker.obstacle(stop, output) {
@@ -125,6 +127,7 @@ async fn run_until_none_is_left(
                 }
             }
         }
+        // All open cells belong to other processes.
         if !has_run {
             return Ok(ExitStatus::Success);
         }
