@@ -1,4 +1,5 @@
-//! Checks the user's paths that a config opens to agents: context paths and folder guards.
+//! Checks what a config opens to agents: context paths, folder guards, and the files that it makes
+//! part of an agent's first message.
 
 use crate::config::ContextPath;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
@@ -73,8 +74,8 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Returns the images that a backend shows to its model at the beginning: each is a file that
-    /// the agent may read.
+    /// Returns the images that a backend shows to its model at the beginning. The config thereby
+    /// grants the agent to read them.
     pub(super) fn uploaded_images(
         &mut self,
         backend: &MappingView<'_>,
@@ -301,6 +302,7 @@ impl ConfigChecker<'_> {
             read,
             write,
             workspace_preset,
+            // `Downloads/` is open unless the config says otherwise.
             downloads: match guard.flag(&folder_guard::DOWNLOADS) {
                 Some(false) => DownloadsAccess::Dropped,
                 Some(true) | None => DownloadsAccess::Open,
