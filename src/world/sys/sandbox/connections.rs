@@ -1,6 +1,6 @@
-//! Answers `connect` calls where a command of level `landlock` may reach nothing but massgen's
-//! proxy. Landlock restricts the port but not the address, so the supervisor connects its own copy
-//! of the socket: to the proxy, and to nothing else.
+//! Answers the `connect` calls of commands that may reach massgen's proxy and nothing else, at
+//! level `landlock`. Landlock restricts the port but not the address, so the supervisor connects a
+//! copy of the caller's socket itself, and only to the proxy.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -24,19 +24,19 @@ pub(crate) struct ProxyConnection {
     proxy: SocketAddr,
 }
 
-/// Reads the address that the caller wants to connect to; anything but the proxy at `port` is
-/// refused.
+/// Reads the address that the caller wants to connect to; anything but the proxy at `proxy_port` is
+/// refused, and without a proxy everything.
 pub(crate) fn prepare_connection(
     notification: &SeccompNotification,
     caller: &NotifyingProcess,
-    port: Option<u16>,
+    proxy_port: Option<u16>,
 ) -> Result<ProxyConnection, Errno> {
     let length = usize::try_from(notification.argument_i32(2)).map_err(|_| Errno::INVAL)?;
     if length > ADDRESS_BYTES_MAX {
         return Err(Errno::INVAL);
     }
     let address = caller.read_bytes(notification.argument(1), length)?;
-    let proxy = parse_address(&address).filter(|address| is_proxy(*address, port));
+    let proxy = parse_address(&address).filter(|address| is_proxy(*address, proxy_port));
     Ok(ProxyConnection {
         proxy: proxy.ok_or(Errno::ACCESS)?,
         socket: caller.duplicate_handle(notification.argument_i32(0))?,
@@ -67,9 +67,9 @@ fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
 
 /// Returns whether the address is that of massgen's proxy. It listens on the IPv4 loopback address,
 /// which an IPv6 socket writes in its own form.
-fn is_proxy(address: SocketAddr, port: Option<u16>) -> bool {
+fn is_proxy(address: SocketAddr, proxy_port: Option<u16>) -> bool {
     let is_loopback = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
-    is_loopback && port == Some(address.port())
+    is_loopback && proxy_port == Some(address.port())
 }
 
 #[cfg(test)]

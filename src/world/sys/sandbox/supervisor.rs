@@ -84,7 +84,7 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
         ForkHalf::Outer { pid, handle } => {
             drop(worker_link);
             release_streams();
-            let port = match request.policy.network {
+            let proxy_port = match request.policy.network {
                 NetworkAccess::Proxy { port } => Some(port),
                 NetworkAccess::None | NetworkAccess::Host => None,
             };
@@ -95,7 +95,7 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
                 descendants,
                 access: SupervisedAccess {
                     writable: writable_paths,
-                    port,
+                    proxy_port,
                 },
             };
             let end_report = program.run_to_end(&link);
@@ -131,7 +131,7 @@ struct SupervisedAccess {
     /// The trees that it may change.
     writable: Vec<AbsPath>,
     /// The port of massgen's proxy, if it may reach nothing else on the network.
-    port: Option<u16>,
+    proxy_port: Option<u16>,
 }
 
 impl SupervisedProgram<'_> {
@@ -232,7 +232,8 @@ fn answer(
     match notification.call {
         libc::SYS_ioctl => return open_terminal(listener, notification, &caller),
         libc::SYS_connect => {
-            let connection = connections::prepare_connection(notification, &caller, access.port)?;
+            let connection =
+                connections::prepare_connection(notification, &caller, access.proxy_port)?;
             listener.check_pending(notification)?;
             connection.open()?;
             listener.answer(notification, Ok(()));
