@@ -1,6 +1,6 @@
 //! Compacts a conversation that exceeds its model's context: first removes images, then cuts older
-//! tool results, then replaces earlier steps by a summary. massgen's own messages are kept whole:
-//! they contain the task with its files, and the others' answers.
+//! tool results, then replaces earlier steps by a summary, and at last cuts new results. massgen's
+//! own messages are kept whole: they contain the task with its files, and the others' answers.
 
 use crate::agent::images::replace_images_by_notes;
 use crate::backend::conversation::ChatMessage;
@@ -22,38 +22,35 @@ pub(super) fn compact(
     messages: &mut Vec<ChatMessage>,
     recent_share: Option<f64>,
 ) -> Option<String> {
-    let message_count = messages.len();
-    let images = replace_images_by_notes(messages, message_count);
+    let end = messages.len();
+    let images = replace_images_by_notes(messages, end);
     if images > 0 {
         return Some(count_noun(images, "image"));
     }
     let bytes_before = total_bytes(messages);
     let recent_start = recent_start(messages, recent_steps(messages, recent_share));
     let older_count = truncate_results(messages, recent_start);
-    if is_shorter(bytes_before, total_bytes(messages)) {
+    if is_much_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
-            "the middle of {}",
+            "the end of {}",
             count_noun(older_count, "older tool result")
         ));
     }
-    let step_count = summarise(messages, recent_start);
-    if is_shorter(bytes_before, total_bytes(messages)) {
+    let step_count = summarize(messages, recent_start);
+    if is_much_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
             "the wording of {}",
             count_noun(step_count, "earlier step")
         ));
     }
-    let newer_count = truncate_results(messages, message_count);
-    is_shorter(bytes_before, total_bytes(messages)).then(|| {
-        format!(
-            "the middle of {}",
-            count_noun(newer_count, "new tool result")
-        )
-    })
+    let end = messages.len();
+    let newer_count = truncate_results(messages, end);
+    is_much_shorter(bytes_before, total_bytes(messages))
+        .then(|| format!("the end of {}", count_noun(newer_count, "new tool result")))
 }
 
-/// Returns whether enough was removed. What was cut stays cut in any case.
-fn is_shorter(before: usize, after: usize) -> bool {
+/// Returns whether enough was removed, in bytes. What was cut stays cut in any case.
+fn is_much_shorter(before: usize, after: usize) -> bool {
     before.saturating_sub(after) >= before / GAIN_DIVISOR && after < before
 }
 
@@ -71,6 +68,7 @@ fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
         .filter(|message| matches!(message, ChatMessage::Assistant { .. }));
     let reply_count = u32::try_from(replies.count()).unwrap_or(u32::MAX);
     let count_min = f64::from(reply_count) * share;
+    // Rounds up by counting: a float becomes an integer only by a cast, which may lose its value.
     let count = (1..=reply_count).find(|count| f64::from(*count) >= count_min);
     count
         .and_then(|count| usize::try_from(count).ok())
@@ -106,46 +104,56 @@ fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
     truncated_count
 }
 
-/// Replaces each run of steps before the message at `end` by a summary. Returns the number of
+/// Replaces each sequence of steps before the message at `end` by a summary. Returns the number of
 /// steps.
-fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
+fn summarize(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
     let recent_messages = messages.split_off(end.min(messages.len()));
     let older_messages = std::mem::take(messages);
     let mut steps = 0_usize;
-    let mut run: Vec<ChatMessage> = Vec::new();
+    let mut sequence: Vec<ChatMessage> = Vec::new();
     for message in older_messages {
         if let ChatMessage::User(_) | ChatMessage::Files { .. } = message {
-            replace_run(messages, &mut run, &mut steps);
+            replace_sequence(messages, &mut sequence, &mut steps);
             messages.push(message);
         } else {
-            run.push(message);
+            sequence.push(message);
         }
     }
-    replace_run(messages, &mut run, &mut steps);
+    replace_sequence(messages, &mut sequence, &mut steps);
     messages.extend(recent_messages);
     steps
 }
 
-/// Ends a run of steps, and adds its summary.
-fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, steps: &mut usize) {
-    let run = std::mem::take(run);
-    let steps_in_run: Vec<CompactedStep<'_>> = run
+/// Ends a sequence of steps, and adds its summary.
+fn replace_sequence(
+    messages: &mut Vec<ChatMessage>,
+    sequence: &mut Vec<ChatMessage>,
+    steps: &mut usize,
+) {
+    let sequence = std::mem::take(sequence);
+    let steps_in_sequence: Vec<CompactedStep<'_>> = sequence
         .iter()
-        .filter_map(|step| compacted_step(step, &run))
+        .filter_map(|message| compacted_step(message, &sequence))
         .collect();
-    if !steps_in_run.is_empty() {
-        *steps = steps.saturating_add(steps_in_run.len());
-        messages.push(ChatMessage::User(compacted_steps(&steps_in_run).into()));
+    if !steps_in_sequence.is_empty() {
+        *steps = steps.saturating_add(steps_in_sequence.len());
+        messages.push(ChatMessage::User(
+            compacted_steps(&steps_in_sequence).into(),
+        ));
     }
 }
 
-/// Returns the summary of a reply, whose results are in `run`.
-fn compacted_step<'m>(reply: &'m ChatMessage, run: &'m [ChatMessage]) -> Option<CompactedStep<'m>> {
-    let ChatMessage::Assistant { text, calls, .. } = reply else {
+/// Returns the summary of a reply of the model; `None` for another message. The results of its
+/// calls are in `sequence`.
+fn compacted_step<'m>(
+    message: &'m ChatMessage,
+    sequence: &'m [ChatMessage],
+) -> Option<CompactedStep<'m>> {
+    let ChatMessage::Assistant { text, calls, .. } = message else {
         return None;
     };
     let result = |call: &CallRequest| {
-        run.iter().find_map(|message| match message {
+        sequence.iter().find_map(|message| match message {
             ChatMessage::CallResult { call_id, content } if *call_id == call.id => Some(&**content),
             ChatMessage::CallResult { .. }
             | ChatMessage::User(_)
@@ -219,8 +227,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(messages: &mut Vec<ChatMessage>, how: Option<&str>, expected: &str) {
-        assert_eq!(compact(messages, None).as_deref(), how);
+    fn check(messages: &mut Vec<ChatMessage>, removed: Option<&str>, expected: &str) {
+        assert_eq!(compact(messages, None).as_deref(), removed);
         assert_eq!(shape(messages), expected);
     }
 
@@ -229,19 +237,11 @@ mod tests {
         let long = "x".repeat(5_000);
         let mut messages = conversation(5, &long);
         let cut = "user reply cut reply cut reply result reply result reply result";
-        check(
-            &mut messages,
-            Some("the middle of 2 older tool results"),
-            cut,
-        );
+        check(&mut messages, Some("the end of 2 older tool results"), cut);
         // The recent results still make up most of the conversation; the earlier steps are less
         // than an eighth of the rest.
         let bare = "user summary reply cut reply cut reply cut";
-        check(
-            &mut messages,
-            Some("the middle of 3 new tool results"),
-            bare,
-        );
+        check(&mut messages, Some("the end of 3 new tool results"), bare);
         check(&mut messages, None, bare);
     }
 
@@ -296,8 +296,8 @@ mod tests {
         assert_eq!(shares.map(steps), [3, 1, 2, 3, 10]);
         assert_eq!(recent_steps(&[], Some(0.5)), 1);
         let mut messages = conversation(10, &"x".repeat(5_000));
-        let how = compact(&mut messages, Some(0.8)).unwrap();
-        assert_eq!(how, "the middle of 2 older tool results");
+        let removed = compact(&mut messages, Some(0.8)).unwrap();
+        assert_eq!(removed, "the end of 2 older tool results");
     }
 
     #[test]

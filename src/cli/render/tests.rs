@@ -216,7 +216,7 @@ fn retries_and_failures_of_an_agent_are_shown() {
         }),
         Event::Model(ModelEvent::ContextCompacted {
             agent: id("bob"),
-            how: "the middle of 2 older tool results".to_owned(),
+            how: "the end of 2 older tool results".to_owned(),
         }),
         Event::Run(RunEvent::LimitMet {
             agent: None,
@@ -233,7 +233,7 @@ fn retries_and_failures_of_an_agent_are_shown() {
     [bob] retries in 2.0 s: 429
     [bob] waits for 1 min 1 s: the limit is 5 requests a minute
     [bob] switches to small from big: overloaded
-    [bob] compacts its context: the middle of 2 older tool results
+    [bob] compacts its context: the end of 2 older tool results
     warning: the run has cost more than 1 dollar
     [bob] drops out: key refused
     ");
