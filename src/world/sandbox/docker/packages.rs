@@ -18,7 +18,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
-/// Timeout for installing the packages of one kind.
+/// Timeout for installing the packages of one kind, or of one dependency file.
 const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
 /// Captured output of an installation, in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 * 1024;
@@ -71,7 +71,7 @@ impl ReplaceableContainer {
                 ..self.base_command()
             };
             if let Some(why) =
-                self.install_failure(&guard, container_command, &self.register_command())
+                self.run_installation(&guard, container_command, &self.register_command())
             {
                 let names = join_with_commas(names);
                 failures.push(format!(
@@ -99,7 +99,7 @@ impl ReplaceableContainer {
             }
             let running_command = self.register_command();
             let container_command = self.agent_command(script, &self.workspace, &running_command);
-            if let Some(why) = self.install_failure(guard, container_command, &running_command) {
+            if let Some(why) = self.run_installation(guard, container_command, &running_command) {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
@@ -122,8 +122,8 @@ impl ReplaceableContainer {
         hashes.insert(name, digest) != Some(digest)
     }
 
-    /// Returns why an installation has failed; `None` if it has not.
-    fn install_failure(
+    /// Runs the command of an installation. Returns why it failed; `None` if it did not.
+    fn run_installation(
         &self,
         guard: &ContainerGuard<'_>,
         container_command: ContainerCommand,
