@@ -14,9 +14,9 @@ pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
 /// The length of the header of a frame, in bytes.
 pub const FRAME_HEADER_BYTES: usize = 4;
 
-/// The only message to the helper.
+/// The only message to the helper. The standard input of its program is attached to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HelperOrder<'a> {
+pub struct HelperRequestBody<'a> {
     /// Everything that its program may do.
     pub policy: Cow<'a, SandboxPolicy>,
     /// The settings that are hidden from the program; without them, the helper searches for them.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use massgen::sandbox_policy::SandboxPolicy;
 use massgen::sandbox_policy::helper_protocol::{
-    FRAME_HEADER_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
+    FRAME_HEADER_BYTES, HelperReport, HelperRequestBody, encode_frame, frame_body_bytes,
 };
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
@@ -64,18 +64,18 @@ pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) 
         command.uid(user).gid(user);
     }
     let helper = command.spawn().unwrap();
-    let order = HelperOrder {
+    let request = HelperRequestBody {
         policy: Cow::Borrowed(policy),
         restricted: None,
     };
-    let order = encode_frame(&order).unwrap();
+    let frame = encode_frame(&request).unwrap();
     let handles: Vec<_> = input.iter().map(|input| input.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     beside.push(SendAncillaryMessage::ScmRights(&handles));
     let flags = SendFlags::NOSIGNAL;
-    let sent = sendmsg(&socket, &[IoSlice::new(&order)], &mut beside, flags).unwrap();
-    assert_eq!(sent, order.len());
+    let sent = sendmsg(&socket, &[IoSlice::new(&frame)], &mut beside, flags).unwrap();
+    assert_eq!(sent, frame.len());
     RunningHelper { helper, socket }
 }
 

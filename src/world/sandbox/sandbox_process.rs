@@ -9,7 +9,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 
 use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::helper_protocol::{HelperOrder, HelperReport};
+use crate::sandbox_policy::helper_protocol::{HelperReport, HelperRequestBody};
 use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
@@ -86,11 +86,11 @@ impl SandboxProcess {
         });
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &command_run.process_mut().control {
-            let order = HelperOrder {
+            let request = HelperRequestBody {
                 policy: Cow::Borrowed(policy),
                 restricted: restricted_search.map(|search| Cow::Borrowed(search.wait())),
             };
-            control.send_order(&order, input, start_time + Self::START_TIME_MAX)?;
+            control.send_request(&request, input, start_time + Self::START_TIME_MAX)?;
         }
         Ok(command_run)
     }

@@ -1,5 +1,5 @@
-//! massgen's end of the socket to a sandbox helper: one request is sent, reports are received.
-//! Closing this end makes the helper kill everything and exit.
+//! massgen's end of the control socket to a sandbox helper: one request is sent, reports are
+//! received. Closing this end makes the helper kill everything and exit.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use crate::sandbox_policy::helper_protocol::{
-    HelperOrder, HelperReport, encode_frame, frame_body_bytes,
+    HelperReport, HelperRequestBody, encode_frame, frame_body_bytes,
 };
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 4096;
 /// The longest report that is accepted, in bytes.
 const REPORT_BYTES_MAX: usize = 64 * 1024;
 
-/// The socket to a sandbox helper.
+/// The control socket to a sandbox helper.
 #[derive(Debug)]
 pub(crate) struct HelperSocket {
     socket: OwnedFd,
@@ -40,7 +40,7 @@ pub(crate) struct HelperSocket {
 pub(crate) enum HelperMessage {
     /// The helper reports something.
     Report(HelperReport),
-    /// It reports that the sandbox listens, and passes the listener.
+    /// It passes the socket that listens in the sandbox for connections to massgen's proxy.
     ProxyListener(OwnedFd),
     /// Nothing at the moment.
     NotReady,
@@ -65,16 +65,16 @@ impl HelperSocket {
         Ok((control, helper_end))
     }
 
-    /// Sends the order, and the handle that the program reads as its standard input. A helper
+    /// Sends the request, and the handle that the program reads as its standard input. A helper
     /// that accepts no data until the deadline is given up.
-    pub(crate) fn send_order(
+    pub(crate) fn send_request(
         &self,
-        order: &HelperOrder<'_>,
+        request: &HelperRequestBody<'_>,
         input: Option<BorrowedFd<'_>>,
         deadline: Instant,
     ) -> io::Result<()> {
         let too_long_error = || io::Error::other("the sandbox policy is too long to be sent");
-        let frame = encode_frame(order).ok_or_else(too_long_error)?;
+        let frame = encode_frame(request).ok_or_else(too_long_error)?;
         let mut unsent = frame.as_slice();
         let mut input = input;
         while !unsent.is_empty() {

@@ -1,5 +1,5 @@
-//! The helper's end of the socket to massgen: it receives one request and sends reports. If the
-//! other end is closed, the program is no longer wanted.
+//! The helper's end of the control socket to massgen: it receives one request and sends reports. If
+//! the other end is closed, the program is no longer wanted.
 
 use std::borrow::Cow;
 use std::io::{self, IoSlice, IoSliceMut, stdin};
@@ -14,7 +14,7 @@ use rustix::net::{
 
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::{
-    FRAME_HEADER_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
+    FRAME_HEADER_BYTES, HelperReport, HelperRequestBody, encode_frame, frame_body_bytes,
 };
 use crate::sandbox_policy::restricted_files::RestrictedFiles;
 
@@ -22,7 +22,7 @@ use crate::sandbox_policy::restricted_files::RestrictedFiles;
 #[derive(Debug)]
 pub(crate) struct ParentSocket(OwnedFd);
 
-/// A request from massgen.
+/// A request from massgen, with the handle that was attached to it.
 #[derive(Debug)]
 pub(crate) struct HelperRequest {
     /// The program and everything that it may do.
@@ -59,10 +59,10 @@ impl ParentSocket {
                 _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             };
         }
-        let order: HelperOrder<'_> = serde_json::from_slice(&body)?;
+        let request_body: HelperRequestBody<'_> = serde_json::from_slice(&body)?;
         Ok(HelperRequest {
-            policy: order.policy.into_owned(),
-            restricted_files: order.restricted.map(Cow::into_owned),
+            policy: request_body.policy.into_owned(),
+            restricted_files: request_body.restricted.map(Cow::into_owned),
             input,
         })
     }
