@@ -26,9 +26,9 @@ const KERNEL_FOLDED_FILE_SYSTEMS: &[i64] = &[
     0x0102_1994, // tmpfs
 ];
 
-/// Refuses a command that could bypass what `policy` closes through another spelling. Levels
-/// `landlock`, `unavailable` and `off` are not checked; `landlock` opens files one by one, under
-/// whatever name, and nothing else.
+/// Refuses a command that could bypass the mounts of `policy` through another spelling. Three levels
+/// have no mounts: `landlock` allows files and directories by inode, under whatever name,
+/// `unavailable` runs no command, and `off` closes nothing.
 pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result<(), ToolError> {
     if matches!(
         policy.level,
@@ -37,10 +37,10 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
         return Ok(());
     }
     let trees = gate.trees();
-    let mut checked_rels = BTreeSet::new();
-    for closed_path in restricted_paths(policy) {
+    let mut checked_paths = BTreeSet::new();
+    for restricted_path in restricted_paths(policy) {
         for tree in &trees {
-            let Some(rel) = closed_path.below(&tree.real().to_abs()) else {
+            let Some(rel) = restricted_path.below(&tree.real().to_abs()) else {
                 continue;
             };
             let mut dir = tree.clone();
@@ -48,10 +48,10 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
                 let Some(path) = RelPath::default().child(name).map(|rel| dir.join(&rel)) else {
                     continue;
                 };
-                if checked_rels.insert(path.real().to_abs())
+                if checked_paths.insert(path.real().to_abs())
                     && let Some(other) = other_spelling(&dir, name)?
                 {
-                    return Err(unenforceable_error(closed_path, &path, &other));
+                    return Err(unenforceable_error(restricted_path, &path, &other));
                 }
                 dir = path;
             }
@@ -72,17 +72,17 @@ fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let read_only_paths = policy
         .open
         .iter()
-        .filter(move |opening| {
-            opening.permission == Permission::Read
-                && outer_permission(opening) == Some(Permission::Write)
+        .filter(move |inner| {
+            inner.permission == Permission::Read
+                && outer_permission(inner) == Some(Permission::Write)
         })
-        .map(|opening| &opening.path);
+        .map(|inner| &inner.path);
     let closed_paths = policy.hidden.iter().chain(&policy.masked);
     closed_paths.chain(read_only_paths)
 }
 
-/// Returns another spelling that resolves to the entry `name` of a directory (or, if `name` has no
-/// letters, to another entry) and that the kernel takes for a different name.
+/// Returns another spelling of the entry `name` of a directory that resolves although the kernel
+/// takes it for a different name. If `name` has no letters, another entry is tried in its place.
 fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, ToolError> {
     let handle = match dir.dir().dir(&dir.below()) {
         Ok(handle) => handle,
@@ -136,12 +136,17 @@ fn in_other_case(name: &OsStr) -> Option<OsString> {
     (swapped != name).then(|| swapped.into())
 }
 
-fn unenforceable_error(closed_path: &AbsPath, path: &ResolvedPath, spelling: &OsStr) -> ToolError {
+fn unenforceable_error(
+    restricted_path: &AbsPath,
+    path: &ResolvedPath,
+    spelling: &OsStr,
+) -> ToolError {
     let spelling = spelling.display();
     let why = format!(
         "its file system treats `{spelling}` and `{}` as the same name, which the kernel does not, \
-         so a command could reach `{closed_path}`, which is closed\n\
-         hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open less of it",
+         so a command could access `{restricted_path}`, which is hidden or read-only\n\
+         hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open \
+         less of it",
         path.real()
     );
     cannot_run(&why)
@@ -149,7 +154,8 @@ fn unenforceable_error(closed_path: &AbsPath, path: &ResolvedPath, spelling: &Os
 
 fn uninspected_message(dir: &ResolvedPath, fault: FileSystemError) -> String {
     format!(
-        "the command was not run: `{}` cannot be inspected, and something in it is closed: {fault}",
+        "the command was not run: `{}` cannot be inspected, and something in it is hidden or \
+         read-only: {fault}",
         dir.real()
     )
 }
