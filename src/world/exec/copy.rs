@@ -86,7 +86,8 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
                     FileSystemError::Exists,
                 ));
             }
-            let report = copy_tree(route, None)?;
+            let all_files = None;
+            let report = copy_tree(route, all_files)?;
             Ok(report.observation(route, "copy_file"))
         }
         kind @ (FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
@@ -115,7 +116,8 @@ pub(super) struct TreeCopyReport {
     pub(super) errors: Vec<(RelPath, String)>,
 }
 
-/// Copies the tree below the source to the destination: all of it, or the selected files.
+/// Copies the tree below the source to the destination: the selected files, or all of it without a
+/// selection.
 pub(super) fn copy_tree(
     route: CopyRoute<'_>,
     selection: Option<&CompiledSelection>,

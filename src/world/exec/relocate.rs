@@ -154,7 +154,8 @@ fn copy_and_remove_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolErr
         }
     }
     let unread_rels = unread_files(gate, source, &pending_deletes);
-    let report = copy_tree(route, None)?;
+    let all_files = None;
+    let report = copy_tree(route, all_files)?;
     for rel in unread_rels {
         let target = destination.join(&rel).real().clone();
         gate.history().record_unread_move(target);
@@ -186,7 +187,9 @@ fn unread_files(
     let history = gate.history();
     let files = pending_deletes
         .iter()
-        .filter(|name| name.meta.kind == FileKind::File);
-    let unread = files.filter(|name| !history.knows_content(source.join(&name.rel).real()));
-    unread.map(|name| name.rel.clone()).collect()
+        .filter(|pending_delete| pending_delete.meta.kind == FileKind::File);
+    let rels = files.map(|pending_delete| &pending_delete.rel);
+    rels.filter(|rel| !history.knows_content(source.join(rel).real()))
+        .cloned()
+        .collect()
 }
