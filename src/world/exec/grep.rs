@@ -38,7 +38,7 @@ const REGEX_BYTES_MAX: usize = 4 * 1024 * 1024;
 struct GrepSearch {
     lines: BoundedText,
     matches_left: u32,
-    bytes_left: u64,
+    scan_bytes_left: u64,
 }
 
 /// Implements `grep_files`.
@@ -65,7 +65,7 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
     let mut search = GrepSearch {
         lines: BoundedText::new(LISTING_BYTES_MAX),
         matches_left: grep.results_max,
-        bytes_left: SCAN_BYTES_MAX,
+        scan_bytes_left: SCAN_BYTES_MAX,
     };
     let mut searcher = build_searcher(grep);
     for file in &files {
@@ -80,7 +80,7 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
 
 impl GrepSearch {
     fn is_over(&self) -> bool {
-        self.matches_left == 0 || self.bytes_left == 0 || self.lines.is_full()
+        self.matches_left == 0 || self.scan_bytes_left == 0 || self.lines.is_full()
     }
 
     fn search_file(
@@ -93,14 +93,14 @@ impl GrepSearch {
         let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
             return Ok(());
         };
-        let file = file.take(self.bytes_left);
-        self.bytes_left = self.bytes_left.saturating_sub(meta.version.size_bytes);
+        let file = file.take(self.scan_bytes_left);
+        self.scan_bytes_left = self.scan_bytes_left.saturating_sub(meta.version.size_bytes);
         let mut file_matches = FileMatches {
             path: display_path(gate, path.real()),
             lines: Vec::new(),
             count: 0,
             count_max: self.matches_left,
-            bytes_left: LISTING_BYTES_MAX,
+            output_bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut file_matches)?;
         if file_matches.lines.is_empty() {
@@ -117,7 +117,7 @@ impl GrepSearch {
     fn finish(self) -> String {
         let limit = if self.matches_left == 0 {
             Some("cut: there may be more matches; narrow the pattern or raise max_results")
-        } else if self.bytes_left == 0 {
+        } else if self.scan_bytes_left == 0 {
             Some("cut: more than 2 GiB to read; narrow the path")
         } else {
             None
@@ -158,8 +158,8 @@ struct FileMatches {
     count: u32,
     /// The maximum number of matches.
     count_max: u32,
-    /// The remaining number of bytes in the answer.
-    bytes_left: usize,
+    /// The remaining number of bytes of the observation.
+    output_bytes_left: usize,
 }
 
 impl FileMatches {
@@ -168,12 +168,12 @@ impl FileMatches {
         let text: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
         let number = number.unwrap_or_default();
         let line = format!("{}{separator}{number}{separator}{text}", self.path);
-        self.bytes_left = self.bytes_left.saturating_sub(line.len());
+        self.output_bytes_left = self.output_bytes_left.saturating_sub(line.len());
         self.lines.push(line);
     }
 
     fn wants_more(&self) -> bool {
-        self.count < self.count_max && self.bytes_left > 0
+        self.count < self.count_max && self.output_bytes_left > 0
     }
 }
 
