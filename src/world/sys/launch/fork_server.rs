@@ -179,8 +179,8 @@ impl ForkServer {
             handles.next(),
             handles.next(),
         ) {
-            (Some(pid), Some(handle), Some(socket)) => Ok(StandbyProcess {
-                process: ChildProcess::new(pid, handle),
+            (Some(pid), Some(pidfd), Some(socket)) => Ok(StandbyProcess {
+                process: ChildProcess::new(pid, pidfd),
                 socket,
             }),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -72,9 +72,9 @@ fn serve_requests(socket: &OwnedFd) -> io::Result<ForkRole> {
         let (massgen_end, helper_end) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         // A sibling, not a child: massgen waits for it, and it exits with massgen.
         match fork_process(libc::CLONE_PARENT)? {
-            ForkHalf::Outer { pid, handle } => {
+            ForkHalf::Outer { pid, pidfd } => {
                 let pid_bytes = pid.as_raw_nonzero().get().to_ne_bytes();
-                send_message(socket, &pid_bytes, &[handle.as_fd(), massgen_end.as_fd()])?;
+                send_message(socket, &pid_bytes, &[pidfd.as_fd(), massgen_end.as_fd()])?;
             }
             ForkHalf::Inner => {
                 let null_device = stdout();

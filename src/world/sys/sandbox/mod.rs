@@ -191,14 +191,14 @@ fn run_in_namespaces(
     }
     let (reader, writer) = io::pipe().in_step("making a pipe")?;
     Ok(match fork_into_namespaces(request.policy.network)? {
-        ForkHalf::Outer { pid, handle } => {
+        ForkHalf::Outer { pid, pidfd } => {
             release_streams();
             drop(writer);
             for layer in &set_aside_layers {
                 // What could not be removed is removed before the layer is used again.
                 work_directories::remove_set_aside(layer).unwrap_or_default();
             }
-            watch::wait_until_gone(control, pid, &handle, reader)
+            watch::wait_until_gone(control, pid, &pidfd, reader)
         }
         ForkHalf::Inner => {
             drop(reader);

@@ -22,8 +22,8 @@ pub(crate) enum ForkHalf {
     Outer {
         /// The new process.
         pid: Pid,
-        /// A handle on it.
-        handle: OwnedFd,
+        /// Its pidfd.
+        pidfd: OwnedFd,
     },
     /// The new process, in its namespaces.
     Inner,
@@ -32,17 +32,17 @@ pub(crate) enum ForkHalf {
 /// Forks the process; the new one starts in new namespaces (`CLONE_NEW*`), or is a sibling of this
 /// one (`CLONE_PARENT`).
 pub(crate) fn fork_process(how: c_int) -> io::Result<ForkHalf> {
-    let mut handle: RawFd = -1;
+    let mut pidfd: RawFd = -1;
     let flags = c_long::from(how | libc::CLONE_PIDFD | libc::SIGCHLD);
     // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and
     // continues with the same stack. The calling process has one thread, so no other thread holds a
-    // lock. The kernel writes only to `handle`.
+    // lock. The kernel writes only to `pidfd`.
     let pid = unsafe {
         libc::syscall(
             libc::SYS_clone,
             flags,
             0_usize,
-            &raw mut handle,
+            &raw mut pidfd,
             0_usize,
             0_usize,
         )
@@ -52,8 +52,8 @@ pub(crate) fn fork_process(how: c_int) -> io::Result<ForkHalf> {
         Ok(pid) if pid > 0 => {
             let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process number"))?;
             // SAFETY: the kernel has just opened this descriptor for us.
-            let handle = unsafe { OwnedFd::from_raw_fd(handle) };
-            Ok(ForkHalf::Outer { pid, handle })
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(ForkHalf::Outer { pid, pidfd })
         }
         _ => Err(io::Error::last_os_error()),
     }

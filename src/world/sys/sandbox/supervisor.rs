@@ -81,7 +81,7 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
             drop(link);
             Ok(worker::run(&worker_link, request))
         }
-        ForkHalf::Outer { pid, handle } => {
+        ForkHalf::Outer { pid, pidfd } => {
             drop(worker_link);
             release_streams();
             let proxy_port = match request.policy.network {
@@ -91,7 +91,7 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
             let program = SupervisedProgram {
                 control,
                 pid,
-                handle,
+                pidfd,
                 descendants,
                 access: SupervisedAccess {
                     writable: writable_paths,
@@ -120,7 +120,7 @@ fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> SandboxResult<
 struct SupervisedProgram<'a> {
     control: &'a ParentSocket,
     pid: Pid,
-    handle: OwnedFd,
+    pidfd: OwnedFd,
     descendants: DescendantProcesses,
     access: SupervisedAccess,
 }
@@ -162,7 +162,7 @@ impl SupervisedProgram<'_> {
     /// Waits until the worker sends a message; if massgen goes meanwhile, kills the worker.
     fn wait_for_message(&self, link: &WorkerLink) {
         if let [true, false] = wait_for_any([self.control.as_fd(), link.as_fd()]) {
-            pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
+            pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
         }
     }
 
@@ -170,7 +170,7 @@ impl SupervisedProgram<'_> {
     /// threads: a call that waits for a slow disk must not delay noticing the end.
     fn start_watching(&self, listener: Option<NotificationListener>) -> SandboxResult<()> {
         let massgen = self.control.try_clone().in_step("watching massgen")?;
-        let program = self.handle.try_clone().in_step("watching the program")?;
+        let program = self.pidfd.try_clone().in_step("watching the program")?;
         let (descendants, access) = (self.descendants, self.access.clone());
         in_thread("massgen", move || {
             if let Some(listener) = listener

@@ -11,15 +11,16 @@ use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 use crate::sandbox_policy::helper_protocol::HelperReport;
 use crate::world::sys::sandbox::control::ParentSocket;
 
-/// Waits for the first process of the sandbox, with which all others end, and reports the result.
+/// Waits for `first`, the first process of the sandbox, with which all others end, and reports the
+/// result.
 pub(crate) fn wait_until_gone(
     control: &ParentSocket,
     first: Pid,
-    handle: &OwnedFd,
+    pidfd: &OwnedFd,
     mut result_pipe: PipeReader,
 ) -> io::Result<()> {
-    if wait(control, handle)? == HelperWakeup::Abandoned {
-        pidfd_send_signal(handle, Signal::KILL)?;
+    if wait(control, pidfd)? == HelperWakeup::Abandoned {
+        pidfd_send_signal(pidfd, Signal::KILL)?;
     }
     let wait_status = waitpid(Some(first), WaitOptions::empty())?;
     let mut frame = Vec::new();
@@ -41,10 +42,10 @@ enum HelperWakeup {
     Abandoned,
 }
 
-fn wait(control: &ParentSocket, handle: &OwnedFd) -> io::Result<HelperWakeup> {
+fn wait(control: &ParentSocket, pidfd: &OwnedFd) -> io::Result<HelperWakeup> {
     loop {
         let mut poll_fds = [
-            PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN | PollFlags::RDHUP),
         ];
         match poll(&mut poll_fds, None) {
