@@ -37,10 +37,11 @@ const OWN_OUTPUT_STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 /// How many digits make a random name unique.
 const UNIQUE_DIGITS: usize = 8;
 
-/// What a written file must survive.
+/// What a written file must survive; only a file that must survive a loss of power is synchronized
+/// with the disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FileDurability {
-    /// The exit of the process.
+    /// The end of massgen's process, however it ends.
     Process,
     /// A loss of power, too.
     Power,
