@@ -26,8 +26,8 @@ const KERNEL_FOLDED_FILE_SYSTEMS: &[i64] = &[
     0x0102_1994, // tmpfs
 ];
 
-/// Refuses a command that could bypass the mounts of `policy` through another spelling. Three levels
-/// have no mounts: `landlock` allows files and directories by inode, under whatever name,
+/// Refuses a command that could bypass the mounts of `policy` through another spelling. Three
+/// levels have no mounts: `landlock` allows files and directories by inode, under whatever name,
 /// `unavailable` runs no command, and `off` closes nothing.
 pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result<(), ToolError> {
     if matches!(
