@@ -1,7 +1,7 @@
 //! Kills everything that a command has started, where no PID namespace does it (level `landlock`).
 //! The supervisor is a child subreaper, so no process can escape from its descendants. It must
 //! never signal a process that is not one of them.
-#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_methods, reason = "only world::sys touches files")]
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -53,9 +53,9 @@ impl DescendantProcesses {
         })
     }
 
-    /// Like [`DescendantProcesses::adopt`], but also restricts the signals of this process and its
-    /// descendants to one another, where the kernel can. Must be called while the process has one
-    /// thread.
+    /// Like [`DescendantProcesses::become_subreaper`], but also restricts the signals of this
+    /// process and its descendants to one another, where the kernel can. Must be called while the
+    /// process has one thread.
     pub(crate) fn become_subreaper_with_signal_scope() -> io::Result<Self> {
         Self::become_subreaper()?;
         Ok(Self {
@@ -112,7 +112,7 @@ fn enter_signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
     Ok(domain.restrict_self()?)
 }
 
-/// Reaps all children that have exited; returns whether there is no other child.
+/// Reaps all children that have exited; returns whether no child is left.
 pub(crate) fn reap_all() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -134,13 +134,13 @@ fn kill_descendants() {
         if new_processes.is_empty() {
             break;
         }
-        signal_all(&new_processes, Signal::STOP);
+        signal_each(&new_processes, Signal::STOP);
         stopped_processes.extend(new_processes);
     }
-    signal_all(&stopped_processes, Signal::KILL);
+    signal_each(&stopped_processes, Signal::KILL);
 }
 
-fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
+fn signal_each(processes: &BTreeSet<i32>, signal: Signal) {
     for process in processes.iter().filter_map(|number| Pid::from_raw(*number)) {
         // A process that has exited already cannot be signalled.
         kill_process(process, signal).unwrap_or_default();
