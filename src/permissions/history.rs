@@ -184,7 +184,7 @@ pub fn is_generated(rel: &RelPath) -> bool {
 mod tests {
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+    #[expect(clippy::disallowed_methods, reason = "paths in tests need not exist")]
     fn real(path: &str) -> RealPath {
         RealPath::vouch(path)
     }

@@ -342,7 +342,7 @@ pub fn matching_rule<'r>(
 mod tests {
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+    #[expect(clippy::disallowed_methods, reason = "paths in tests need not exist")]
     fn real(path: &str) -> RealPath {
         RealPath::vouch(path)
     }

@@ -8,7 +8,7 @@ use crate::path::{RealPath, RelPath};
 use Permission::{Read, Write};
 use Phase::{Coordination, Final};
 
-#[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
+#[expect(clippy::disallowed_methods, reason = "paths in tests need not exist")]
 fn real(path: &str) -> RealPath {
     RealPath::vouch(path)
 }
