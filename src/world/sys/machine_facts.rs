@@ -1,9 +1,6 @@
 //! Facts that determine what the kernel enforces on the descendants of this process: the kernel and
 //! its boot, the identity of this process, and its own restrictions.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is where the kernel is asked"
-)]
+#![expect(clippy::disallowed_methods, reason = "only world::sys touches files")]
 
 use std::fs;
 use std::io;

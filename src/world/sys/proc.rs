@@ -1,8 +1,5 @@
 //! Reads `/proc`: when a process started, the PID namespace and limit, and the mount points.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is where the kernel is asked"
-)]
+#![expect(clippy::disallowed_methods, reason = "only world::sys touches files")]
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,6 +1,6 @@
 //! A temporary file without a name, which keeps what was received until it is decided about. It
 //! disappears when it is closed.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_types, reason = "only world::sys touches files")]
 
 use std::fs::File;
 use std::io;

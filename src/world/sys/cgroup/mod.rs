@@ -1,6 +1,6 @@
 //! Control groups (cgroups): limits on all processes of a command together, where the machine lets
 //! the user set them. It must never touch a group that massgen has not created.
-#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_methods, reason = "only world::sys touches files")]
 
 mod discovery;
 

@@ -2,7 +2,7 @@
 //! handles, its current directory. All of it is read through one handle on `/proc/PID`, so that it
 //! belongs to one process; [`crate::world::sys::sandbox::notification`] knows whether that still is
 //! the caller.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_types, reason = "only world::sys touches files")]
 
 use std::fs::File;
 use std::io::Read;

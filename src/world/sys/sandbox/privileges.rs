@@ -1,7 +1,7 @@
 //! Drops privileges permanently before an agent's program is started, and sets its resource limits.
 //! All of it is inherited, and none of it can be undone.
 
-#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_methods, reason = "only world::sys touches files")]
 
 use std::fs;
 use std::io;

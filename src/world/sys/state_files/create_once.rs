@@ -3,7 +3,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "this is where the disk is"
+    reason = "only world::sys touches files"
 )]
 
 use std::fs::{self, File, Permissions};

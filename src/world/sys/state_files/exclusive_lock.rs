@@ -1,6 +1,6 @@
 //! The exclusive lock on a file or directory. A process that only checks whether it is taken holds
 //! a shared lock for a moment, longer on a busy machine: it must not be mistaken for an owner.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_types, reason = "only world::sys touches files")]
 
 use std::fs::{File, TryLockError};
 use std::thread;

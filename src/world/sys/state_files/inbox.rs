@@ -1,7 +1,7 @@
 //! A directory of the user's in which other programs leave files for massgen: waits for new ones
 //! with inotify, without polling, and reads and removes them. It must never follow a symlink or
 //! block on a pipe.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_types, reason = "only world::sys touches files")]
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};

@@ -1,7 +1,7 @@
 //! A private directory of the user, in a parent directory where only that user can create or rename
 //! entries. The parent is opened without following symlinks, and everything in it beneath its
 //! handle and without crossing mount points, so no other user can have written what is read.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_types, reason = "only world::sys touches files")]
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};

@@ -1,6 +1,6 @@
 //! Waits for a file to grow, and for the process that writes it to exit. It uses inotify and a file
 //! lock, without polling.
-#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+#![expect(clippy::disallowed_types, reason = "only world::sys touches files")]
 
 use std::fs::File;
 use std::io;
