@@ -73,9 +73,10 @@ pub(super) struct McpClient {
     /// The credentials that were sent to the server.
     credentials: Credentials,
     /// How often the server has reported that its tools have changed.
-    changes: Arc<AtomicUsize>,
+    tool_change_count: Arc<AtomicUsize>,
     /// The stream on which a remote server sends its own requests.
     stream: EventStreamState,
+    /// The subscription to changes of the tools, which ends when it is dropped.
     _listening_task: Option<ListeningTask>,
 }
 
@@ -171,17 +172,18 @@ impl McpClient {
     ) -> Result<Self, ProgramConnectError> {
         let start_result = host.start(log).await;
         let (program, pipes) = start_result.map_err(|error| start_error(&error))?;
-        let changes = Arc::default();
+        let tool_change_count = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);
         let first_input = launch.first_input.as_deref().unwrap_or_default();
-        let connection = begin_with_program(pipes, first_input, handler, &changes, choice);
+        let connection =
+            begin_with_program(pipes, first_input, handler, &tool_change_count, choice);
         let handshake = timeout(START_TIME_MAX, connection).await;
         let mut fault = match handshake {
             Ok(Ok(service)) => {
                 return Ok(Self {
                     program: Some(program),
                     container: host.container().cloned(),
-                    ..Self::new(service, changes)
+                    ..Self::new(service, tool_change_count)
                 });
             }
             Ok(Err(fault)) => fault,
@@ -204,7 +206,7 @@ impl McpClient {
 
     fn new(
         service: RunningService<RoleClient, McpClientHandler>,
-        changes: Arc<AtomicUsize>,
+        tool_change_count: Arc<AtomicUsize>,
     ) -> Self {
         Self {
             _listening_task: listen_for_changes(service.peer()),
@@ -212,7 +214,7 @@ impl McpClient {
             program: None,
             container: None,
             credentials: Credentials::default(),
-            changes,
+            tool_change_count,
             stream: EventStreamState::default(),
         }
     }
@@ -237,11 +239,12 @@ impl McpClient {
         credentials: &Credentials,
     ) -> Result<Self, McpClientError> {
         let client = guarded_client(remote).map_err(McpClientError::Refused)?;
-        let user_manager = match &tokens {
+        // The OAuth manager with the user's tokens, and the client that sends its requests.
+        let sign_in = match &tokens {
             Some(tokens) => authorized_manager(remote, tokens)
                 .await
-                .map_err(|unusable| McpClientError::new(unusable.cause, unusable.why)),
-            None => Ok(None),
+                .map_err(|unusable| McpClientError::new(unusable.cause, unusable.why))?,
+            None => None,
         };
         let mut token_source = None;
         let (authorization, sign_in_client) =
@@ -254,18 +257,19 @@ impl McpClient {
                 source.token().await.map_err(token_error)?;
                 token_source = Some(source.clone());
                 (RequestAuthorization::Client(client, source), None)
-            } else if let Some((manager, http)) = user_manager? {
+            } else if let Some((manager, http)) = sign_in {
                 let client = AuthClient::new(client, manager);
                 (RequestAuthorization::User(client), Some(http))
             } else {
                 (RequestAuthorization::Headers(client), None)
             };
         let client = RemoteHttpClient::new(authorization);
-        let changes = Arc::default();
+        let tool_change_count = Arc::default();
         let stream = client.stream.clone();
         let listener = listener.as_ref();
-        let handshake = remote::initialize_remote(remote, client, listener, &changes, credentials);
-        let service = Box::pin(handshake).await.map_err(|refusal| match refusal {
+        let handshake =
+            remote::initialize_remote(remote, client, listener, &tool_change_count, credentials);
+        let service = Box::pin(handshake).await.map_err(|error| match error {
             RemoteConnectError::SignIn { missing_scopes, .. } => {
                 McpClientError::SignInRequired(missing_scopes)
             }
@@ -282,7 +286,7 @@ impl McpClient {
         Ok(Self {
             credentials: credentials.clone(),
             stream,
-            ..Self::new(service, changes)
+            ..Self::new(service, tool_change_count)
         })
     }
 
@@ -302,12 +306,12 @@ impl McpClient {
     }
 
     /// Returns how often the server has reported that its tools have changed.
-    pub(super) fn changes(&self) -> usize {
-        self.changes.load(Ordering::Relaxed)
+    pub(super) fn tool_change_count(&self) -> usize {
+        self.tool_change_count.load(Ordering::Relaxed)
     }
 
-    /// Waits for `reply` up to a timeout, which starts again if a person answered a form meanwhile;
-    /// `None` on timeout.
+    /// Waits for `reply` up to a timeout, which starts again if the server asked a person to fill
+    /// in a form meanwhile (an elicitation); `None` on timeout.
     pub(super) async fn with_timeout<T>(
         &self,
         time_max: Duration,
@@ -341,7 +345,8 @@ impl McpClient {
         }
     }
 
-    /// Returns the lines of its instructions, which only massgen's own host writes for the user.
+    /// Returns the lines of its instructions. Those of massgen's own host are for the user; those
+    /// of other servers are for models, and are not used.
     pub(super) fn instructions(&self) -> Vec<String> {
         let info = self.service.peer().peer_info();
         let text = info.as_ref().and_then(|info| info.instructions.as_deref());
@@ -381,6 +386,8 @@ impl McpClient {
         tool: &str,
         arguments: JsonObject,
     ) -> Result<ServerReply, McpClientError> {
+        // If the call arrived before the request for the stream, what the server asks during the
+        // call would be lost.
         self.stream.wait_until_answered().await;
         let (service, peer) = (&self.service, self.service.peer());
         match operation {
@@ -421,7 +428,7 @@ async fn begin_with_program(
     pipes: StdioPipes,
     first_input: &[u8],
     handler: McpClientHandler,
-    changes: &Arc<AtomicUsize>,
+    tool_change_count: &Arc<AtomicUsize>,
     choice: HandshakeChoice,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, ProgramConnectError> {
     let reader =
@@ -433,7 +440,7 @@ async fn begin_with_program(
     let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
         .with_max_line_length(MESSAGE_BYTES_MAX);
     let connection = ClientTransport::Pipes(transport);
-    let transport = WatchedTransport::new(connection, changes, &Credentials::default());
+    let transport = WatchedTransport::new(connection, tool_change_count, &Credentials::default());
     let service = lifecycle::begin(handler, transport, choice).await;
     service.map_err(|error| ProgramConnectError {
         why: quote_server(&error.to_string()),
@@ -483,11 +490,11 @@ async fn list_page(
         let tools = page.tools.into_iter().map(describe_server_tool);
         return Ok((tools.collect(), page.next_cursor));
     }
-    // A page with an invalid tool is not parsed as a list of tools, but is a reply of any form.
+    // The library parses a page with an invalid tool as a reply of unknown type.
     if let ServerResult::CustomResult(CustomResult(page)) = answer
         && let Some(Value::Array(tools)) = page.get("tools")
     {
-        let tools = tools.iter().filter_map(invalid_tool);
+        let tools = tools.iter().filter_map(describe_unparsed_tool);
         let next_cursor = page.get("nextCursor").and_then(Value::as_str);
         return Ok((tools.collect(), next_cursor.map(str::to_owned)));
     }
@@ -505,8 +512,8 @@ fn describe_server_tool(tool: Tool) -> ServerToolDescription {
     }
 }
 
-/// Reads a tool that does not conform to the protocol; `None` if it has no name.
-fn invalid_tool(tool: &Value) -> Option<ServerToolDescription> {
+/// Reads a tool that may not conform to the protocol; `None` if it has no name.
+fn describe_unparsed_tool(tool: &Value) -> Option<ServerToolDescription> {
     let text = |key: &str| tool.get(key).and_then(Value::as_str);
     Some(ServerToolDescription {
         name: text("name")?.to_owned(),
@@ -530,8 +537,8 @@ fn quote_server(text: &str) -> String {
     escape_line(&single_line(text, QUOTE_CHARS_MAX))
 }
 
-/// Converts the error of a program that did not start. Unless it says how the program failed,
-/// massgen could not confine it.
+/// Converts the error of a program that did not start: a failure of the server if the program
+/// itself failed, and otherwise a refusal, because massgen could not confine the program.
 fn start_error(error: &io::Error) -> ProgramConnectError {
     let exit_reason = error
         .get_ref()

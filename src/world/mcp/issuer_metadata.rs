@@ -18,12 +18,13 @@ pub(super) async fn sign_in_metadata(
 ) -> Result<AuthorizationMetadata, String> {
     let configured_issuer = server.oauth.issuer.as_ref();
     if configured_issuer.is_none() && !resolution.source.is_discovered() {
-        // The endpoints of a server of 2025-03-26, at its own origin.
+        // In protocol version 2025-03-26, the endpoints are at the origin of the server itself.
         return Ok(resolution.metadata);
     }
     let client = server.oauth.client.as_ref();
     let has_secret = client.is_some_and(|client| client.secret.is_some());
     let discovered = resolution.metadata.issuer.as_deref();
+    // A secret must not reach an issuer that only the MCP server names.
     let issuer = if configured_issuer.is_some() || has_secret {
         checked_issuer(&server.url, configured_issuer, discovered)?
     } else {
@@ -156,11 +157,11 @@ mod tests {
     }
 
     /// Checks whether the issuer `found` may receive the credentials of a config with the issuer
-    /// `named`.
+    /// `configured`.
     #[track_caller]
     fn check_issuer(configured: Option<&str>, found: Option<&str>, expected: Result<&str, &str>) {
         let url = Url::parse("https://tools.example/mcp").unwrap();
-        let configured_url = configured.map(|named| Url::parse(named).unwrap());
+        let configured_url = configured.map(|text| Url::parse(text).unwrap());
         match (
             checked_issuer(&url, configured_url.as_ref(), found),
             expected,

@@ -81,7 +81,7 @@ const START_TIME_MAX: Duration = Duration::from_mins(1);
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 /// Delay after which the user is informed that a server is being started.
 const START_NOTICE_DELAY: Duration = Duration::from_secs(1);
-/// Replaces the number of changes of a server that is not asked for its tools any more.
+/// Replaces the number of reported changes if a server is not asked for its tools any more.
 const IGNORED_CHANGES: usize = usize::MAX;
 /// Time in which a server that was left out has to start and to list its tools: a client waits for
 /// its list meanwhile.
@@ -371,7 +371,7 @@ impl McpServers {
             let client = handle.slot.state.lock().await.client.clone();
             let seen_changes = handle.seen_changes.load(Ordering::Relaxed);
             if let Some(client) = client.filter(|client| {
-                client.changes() != seen_changes && seen_changes != IGNORED_CHANGES
+                client.tool_change_count() != seen_changes && seen_changes != IGNORED_CHANGES
             }) {
                 has_changed = true;
                 let listing = self.list_tools(handle, &client, LIST_TIME_MAX).await;
@@ -416,7 +416,7 @@ impl McpServers {
         let slot = &handle.slot;
         handle
             .seen_changes
-            .store(client.changes(), Ordering::Relaxed);
+            .store(client.tool_change_count(), Ordering::Relaxed);
         let list_result = timeout(time_max, client.tools()).await;
         let seconds = time_max.as_secs();
         let timeout_error =

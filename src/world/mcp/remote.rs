@@ -28,13 +28,13 @@ use crate::world::mcp::watched_transport::WatchedTransport;
 const UNSUPPORTED_STATUSES: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 
 /// Begins a connection with a server through `client`, in the protocol that the config names. If
-/// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
-/// often its tools have changed; `credentials` are redacted from its messages.
+/// the server does not support Streamable HTTP, the older protocol is used. `tool_change_count`
+/// counts how often its tools have changed; `credentials` are redacted from its messages.
 pub(super) async fn initialize_remote(
     remote: &RemoteServer,
     client: RemoteHttpClient,
     listener: Option<&ServerListener>,
-    changes: &Arc<AtomicUsize>,
+    tool_change_count: &Arc<AtomicUsize>,
     credentials: &Credentials,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
     let new_handler = || {
@@ -51,7 +51,7 @@ pub(super) async fn initialize_remote(
     if remote.protocol == RemoteProtocol::Streamable {
         let begin_with = |choice| {
             let connection = streamable_transport(remote, client.clone());
-            let transport = WatchedTransport::new(connection, changes, credentials);
+            let transport = WatchedTransport::new(connection, tool_change_count, credentials);
             begin(new_handler(), transport, choice)
         };
         let mut handshake = begin_with(HandshakeChoice::Newest).await;
@@ -70,7 +70,8 @@ pub(super) async fn initialize_remote(
         let error = ClientInitializeError::transport::<WatchedTransport>(error.into(), "sse");
         connect_error(&error).add_missing_sse(http_status)
     })?;
-    let transport = WatchedTransport::new(ClientTransport::Sse(events), changes, credentials);
+    let connection = ClientTransport::Sse(events);
+    let transport = WatchedTransport::new(connection, tool_change_count, credentials);
     begin(new_handler(), transport, HandshakeChoice::Initialize)
         .await
         .map_err(|error| connect_error(&error))

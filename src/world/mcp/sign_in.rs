@@ -253,8 +253,10 @@ async fn request_challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = guarded_client(server).map_err(|why| refusal(&why))?;
     let client = RemoteHttpClient::new(RequestAuthorization::Headers(client));
     let exchange = async {
-        let (changes, credentials) = (Arc::default(), Credentials::default());
-        match remote::initialize_remote(server, client, None, &changes, &credentials).await {
+        let (tool_change_count, credentials) = (Arc::default(), Credentials::default());
+        let handshake =
+            remote::initialize_remote(server, client, None, &tool_change_count, &credentials);
+        match handshake.await {
             Ok(service) => {
                 let tool_list = service.peer().list_tools(None).await;
                 let challenge = tool_list

@@ -1,7 +1,7 @@
 //! Transport that inspects messages in the order of their arrival. A notification that tools have
 //! changed takes effect before any later message; a server that sends requests without reading the
-//! replies is not read from until it does; and credentials that were sent to it are redacted from
-//! its messages.
+//! replies is not read from until it reads them; and credentials that were sent to it are redacted
+//! from its messages.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +19,11 @@ use crate::world::mcp::credentials::Credentials;
 /// until the server reads it.
 const PENDING_REPLIES_MAX: usize = 32;
 
-/// A transport that inspects messages.
+/// A transport that inspects the messages of one server.
 pub(super) struct WatchedTransport {
     connection: ClientTransport,
-    changes: Arc<AtomicUsize>,
+    /// How often the server has reported that its tools have changed.
+    tool_change_count: Arc<AtomicUsize>,
     credentials: Credentials,
     pending_replies: Arc<PendingReplies>,
 }
@@ -37,7 +38,7 @@ struct PendingReplies {
 
 #[derive(Default)]
 struct PendingReplyState {
-    /// Requests without a reply so far.
+    /// Requests of the server that have no reply yet.
     unanswered: Vec<RequestId>,
     /// Number of replies that are being sent and that the server has not read.
     in_transit: usize,
@@ -100,16 +101,16 @@ impl PendingReplyState {
 }
 
 impl WatchedTransport {
-    /// Inspects `connection`: counts in `changes` how often the tools have changed, and redacts
-    /// `credentials`.
+    /// Inspects `connection`: counts in `tool_change_count` how often the tools have changed, and
+    /// redacts `credentials`.
     pub(super) fn new(
         connection: ClientTransport,
-        changes: &Arc<AtomicUsize>,
+        tool_change_count: &Arc<AtomicUsize>,
         credentials: &Credentials,
     ) -> Self {
         Self {
             connection,
-            changes: Arc::clone(changes),
+            tool_change_count: Arc::clone(tool_change_count),
             credentials: credentials.clone(),
             pending_replies: Arc::default(),
         }
@@ -123,7 +124,7 @@ impl WatchedTransport {
             JsonRpcMessage::Notification(message) => {
                 let notification = &message.notification;
                 if let ServerNotification::ToolListChangedNotification(_) = notification {
-                    self.changes.fetch_add(1, Ordering::Relaxed);
+                    self.tool_change_count.fetch_add(1, Ordering::Relaxed);
                 }
                 if let ServerNotification::CancelledNotification(cancelled) = notification {
                     let id = cancelled.params.request_id.as_ref();
