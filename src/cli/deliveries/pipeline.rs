@@ -37,7 +37,7 @@ pub(crate) fn resolve_pipeline(name: &str, host: &Host) -> Result<Option<Pipelin
         return Ok(pipeline);
     };
     match pipeline_of(&newest) {
-        // Applying a pipeline may have been interrupted.
+        // The newest delivery is one of this pipeline, of which something may be left to apply.
         Some(pipeline_name) => lookup(pipeline_name, &pipelines_directory(host)),
         None => Ok(pipeline.filter(|pipeline| pipeline.is_newer(&newest))),
     }
@@ -65,10 +65,11 @@ pub(crate) fn run(
     }
     let paths = resolve_paths(&arguments.path, host);
     let partial = partial_files(&pipeline_delivery, host)?;
-    let is_known = |file: &RelPath| {
+    // Files that an earlier part of the delivery has written, and files that `--path` leaves out.
+    let is_exempt = |file: &RelPath| {
         partial.contains(file) || !may_change(file, pipeline_delivery.root(), &paths)
     };
-    runtime.block_on(pipeline_delivery.require_unchanged(history_mode, is_known))?;
+    runtime.block_on(pipeline_delivery.require_unchanged(history_mode, is_exempt))?;
     let delivery = OpenDelivery::create(
         &deliveries_directory(host),
         &pipeline_delivery.delivery_name(),
@@ -220,6 +221,8 @@ fn history_mode(dir: &PipelineDir, arguments: &ApplyArguments) -> Result<History
             usage_error("a pipeline has no answers to choose from").with_hint("omit `--agent`")
         );
     }
+    // By default, the commits are merged if there is a project to merge them into, unless `--path`
+    // selects files: a commit has all of them.
     let history_mode = match arguments.history {
         Some(HistoryModeArgument::Squash) => HistoryMode::Squash,
         Some(HistoryModeArgument::Merge) => HistoryMode::Merge,
