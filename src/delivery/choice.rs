@@ -194,7 +194,7 @@ mod tests {
                 rel: RelPath::new(path).unwrap(),
                 theirs: path_state(kinds.next().unwrap()),
                 ours: path_state(kinds.next().unwrap()),
-                source: ContentSource::Layer,
+                source: ContentSource::SourceDirectory,
                 conflict: kinds.next().map(|_| DeliveryConflict::Changed),
             }
         };

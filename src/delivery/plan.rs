@@ -12,8 +12,8 @@ use crate::path::{AbsPath, RealPath, RelPath};
 pub struct DeliveryPlan {
     /// The directories that contain the entries.
     pub roots: Vec<AbsPath>,
-    /// For each of them, the directory with the new content.
-    pub origins: Vec<Option<AbsPath>>,
+    /// For each of them, the directory with the new content, if there is one.
+    pub source_dirs: Vec<Option<AbsPath>>,
     /// One for each path that would change, by root and path.
     pub entries: Vec<DeliveryEntry>,
     /// Paths that may not be changed. If a whole directory is closed, only the directory is listed.
@@ -30,9 +30,9 @@ pub struct DeliveryEntry {
     pub root: usize,
     /// The path relative to the root.
     pub rel: RelPath,
-    /// The current state.
+    /// The current state, which is the user's.
     pub theirs: PathState,
-    /// The planned state.
+    /// The planned state, which is the agents'.
     pub ours: PathState,
     /// Where the content of the planned state is.
     pub source: ContentSource,
@@ -43,9 +43,9 @@ pub struct DeliveryEntry {
 /// Location of the content of a file to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentSource {
-    /// In the layer, at its own path.
-    Layer,
-    /// Outside the layer, composed of the layer's content and the user's.
+    /// In the source directory of its root, at its own path.
+    SourceDirectory,
+    /// Outside of it, composed of the agents' content and the user's.
     Composed {
         /// The number of the file among those that were composed.
         number: u32,
@@ -57,9 +57,9 @@ pub enum ContentSource {
 /// Origin of a content that neither the user nor an agent wrote as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentOrigin {
-    /// The user's changes were merged with massgen's.
+    /// The user's changes were merged with the agents'.
     Merge,
-    /// The user selected a part of massgen's changes.
+    /// The user selected a part of the agents' changes.
     Selection(HunkCount),
     /// The user selected a part of a merged text.
     SelectionOfMerge(HunkCount),
@@ -134,7 +134,7 @@ impl DeliveryEntry {
     /// Returns how many hunks of the change the user selected, if they left some.
     pub fn hunks(&self) -> Option<HunkCount> {
         match self.source {
-            ContentSource::Layer => None,
+            ContentSource::SourceDirectory => None,
             ContentSource::Composed { origin, .. } => origin.hunks(),
         }
     }

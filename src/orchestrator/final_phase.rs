@@ -548,7 +548,7 @@ impl FinalDelivery<'_> {
         let mut used_directories = BTreeSet::new();
         let source = DeliverySource {
             grants: self.member.write_grants(),
-            origins: roots
+            source_dirs: roots
                 .iter()
                 .map(|grant| source_for(grant, &mut used_directories))
                 .collect(),

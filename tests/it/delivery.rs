@@ -133,7 +133,7 @@ impl DeliveryFixture {
         grant.protected = vec![RelPath::new("LICENSE").unwrap()];
         DeliverySource {
             grants: vec![grant],
-            origins: vec![Some(SourceDirectory {
+            source_dirs: vec![Some(SourceDirectory {
                 path: self.abs("layer/upper"),
                 layout: SourceLayout::OverlayLayer,
                 left_out: Vec::new(),
@@ -616,7 +616,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     )
     .unwrap();
     let mut source = fixture.source();
-    source.origins = vec![Some(SourceDirectory {
+    source.source_dirs = vec![Some(SourceDirectory {
         path: fixture.abs("answer"),
         layout: SourceLayout::SeparateDirectory,
         left_out: vec![

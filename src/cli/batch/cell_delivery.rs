@@ -206,7 +206,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         .ok_or_else(lost_error)?;
     let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let began_ns = cell.prepared_ns().ok_or_else(lost_error)?;
-    let (mut grants, mut origins) = (Vec::new(), Vec::new());
+    let (mut grants, mut source_dirs) = (Vec::new(), Vec::new());
     for (grant, root) in source.grants.iter().zip(source.roots()) {
         let (Some(root_in_cell), Some(below)) =
             (grant.root.to_abs().below(&work), root.below(&work))
@@ -217,7 +217,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
             root: locate(&project.join(root_in_cell.as_path()))?.into_real(),
             ..grant.clone()
         });
-        origins.push(Some(SourceDirectory {
+        source_dirs.push(Some(SourceDirectory {
             path: cell.changes().join(below.as_path()),
             layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
@@ -227,7 +227,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         run_of(&name).to_owned(),
         DeliverySource {
             grants,
-            origins,
+            source_dirs,
             began_ns,
             attempt: source.attempt,
             left_out_of_answers: source.left_out_of_answers,

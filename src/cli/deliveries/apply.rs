@@ -295,14 +295,15 @@ fn answer_source(
         let message = format!("`{name}` had no write path");
         Error::new(ErrorKind::Usage, message)
     })?;
-    let origin = SourceDirectory {
+    let answer_dir = SourceDirectory {
         path: files,
         layout: SourceLayout::SeparateDirectory,
         left_out: source.left_out_of_answers.clone(),
     };
-    let origins = (0..source.grants.len()).map(|number| (number == target).then(|| origin.clone()));
+    let source_dirs =
+        (0..source.grants.len()).map(|number| (number == target).then(|| answer_dir.clone()));
     Ok(DeliverySource {
-        origins: origins.collect(),
+        source_dirs: source_dirs.collect(),
         ..source
     })
 }

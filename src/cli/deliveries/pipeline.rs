@@ -143,7 +143,7 @@ pub(crate) async fn file_source(
     hide_state(&mut grant, &real_path(&host.state_parent.join(STATE_DIR))?);
     let source = DeliverySource {
         grants: vec![grant],
-        origins: vec![None],
+        source_dirs: vec![None],
         began_ns,
         attempt: 1,
         left_out_of_answers: Vec::new(),

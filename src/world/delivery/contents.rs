@@ -130,8 +130,9 @@ pub(super) fn read_ours(
     entry: &DeliveryEntry,
 ) -> Result<FileContents> {
     let (path, rel) = match entry.source {
-        ContentSource::Layer => match plan.origins.get(entry.root).cloned().flatten() {
-            Some(origin) => (origin, entry.rel.clone()),
+        ContentSource::SourceDirectory => match plan.source_dirs.get(entry.root).cloned().flatten()
+        {
+            Some(source_dir) => (source_dir, entry.rel.clone()),
             None => return Ok(FileContents::None),
         },
         ContentSource::Composed { number, .. } => {

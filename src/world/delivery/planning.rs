@@ -84,14 +84,17 @@ pub fn plan(
     };
     let manager = source.manager();
     for (root_number, root) in source.roots().iter().enumerate() {
-        let origin = delivery.source_dir(source, root_number);
-        plan.origins
-            .push(origin.as_ref().map(|origin| origin.path.clone()));
+        let source_dir = delivery.source_dir(source, root_number);
+        plan.source_dirs.push(
+            source_dir
+                .as_ref()
+                .map(|source_dir| source_dir.path.clone()),
+        );
         let Some(SourceDirectory {
             path,
             layout,
             left_out,
-        }) = origin
+        }) = source_dir
         else {
             continue;
         };
@@ -570,7 +573,7 @@ impl LayerPlanner<'_> {
             rel: rel.clone(),
             theirs,
             ours,
-            source: ContentSource::Layer,
+            source: ContentSource::SourceDirectory,
             conflict,
         });
     }

@@ -56,7 +56,7 @@ pub struct DeliverySource {
     /// The write paths; the number of each is also that of its layer.
     pub grants: Vec<Grant>,
     /// For each of them, the directory that is delivered instead of its layer, if any.
-    pub origins: Vec<Option<SourceDirectory>>,
+    pub source_dirs: Vec<Option<SourceDirectory>>,
     /// When the run began, by the clock of file timestamps, in nanoseconds since 1970.
     pub began_ns: i64,
     /// The number of the run's attempt that it ends, from 1.
@@ -257,7 +257,7 @@ impl OpenDelivery {
         number: usize,
     ) -> Option<SourceDirectory> {
         let is_there =
-            |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
+            |dir: &SourceDirectory| file::kind(&dir.path).is_ok_and(|kind| kind.is_dir());
         Some(self.source_location(source, number)).filter(is_there)
     }
 
@@ -267,8 +267,8 @@ impl OpenDelivery {
         source: &DeliverySource,
         number: usize,
     ) -> SourceDirectory {
-        let origin = source.origins.get(number).cloned().flatten();
-        origin.unwrap_or_else(|| SourceDirectory {
+        let source_dir = source.source_dirs.get(number).cloned().flatten();
+        source_dir.unwrap_or_else(|| SourceDirectory {
             path: self.layer(number).join("upper"),
             layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
@@ -299,7 +299,7 @@ impl OpenDelivery {
     /// Writes what can be delivered, so that it can also be applied later.
     pub fn write_source(&self, source: &DeliverySource) -> Result<()> {
         let write_path = |(number, grant): (usize, &Grant)| WritePathRecord {
-            origin: source.origins.get(number).cloned().flatten(),
+            origin: source.source_dirs.get(number).cloned().flatten(),
             path: grant.root.to_abs(),
             scope: grant.scope,
             protected: grant.protected.clone(),
@@ -341,11 +341,11 @@ impl OpenDelivery {
         if delivery_file.seal != self.delivery_dir.seal()? {
             return Err(foreign_directory_error(&self.delivery_dir.0));
         }
-        let origins = delivery_file
+        let source_dirs = delivery_file
             .write_paths
             .iter()
             .map(|path| path.origin.clone());
-        let origins = origins.collect();
+        let source_dirs = source_dirs.collect();
         let grants = delivery_file.write_paths.into_iter().map(|write_path| {
             Ok(Grant {
                 root: locate(&write_path.path)?.into_real(),
@@ -360,7 +360,7 @@ impl OpenDelivery {
         });
         Ok(DeliverySource {
             grants: grants.collect::<Result<_>>()?,
-            origins,
+            source_dirs,
             began_ns: delivery_file.began_ns,
             attempt: delivery_file.attempt,
             left_out_of_answers: delivery_file.left_out_of_answers,

@@ -121,11 +121,11 @@ struct ApplyTransaction<'a> {
 impl ApplyTransaction<'_> {
     /// Fills the slots of the accepted changes. Returns the index of the entry for each step.
     fn prepare(&mut self, choices: &[DeliveryChoice]) -> Result<Vec<usize>> {
-        let mut layers: Vec<Option<DirectoryHandle>> = Vec::new();
+        let mut source_dirs: Vec<Option<DirectoryHandle>> = Vec::new();
         for number in 0..self.plan.roots.len() {
-            let origin = self.plan.origins.get(number).cloned().flatten();
-            let layer = origin.map(|path| open_root(&path));
-            layers.push(layer.transpose()?);
+            let path = self.plan.source_dirs.get(number).cloned().flatten();
+            let source_dir = path.map(|path| open_root(&path));
+            source_dirs.push(source_dir.transpose()?);
         }
         let mut indices = Vec::new();
         for index in self.plan.application_order() {
@@ -135,8 +135,8 @@ impl ApplyTransaction<'_> {
             if choices.get(index) != Some(&DeliveryChoice::Apply) {
                 continue;
             }
-            let layer = layers.get(entry.root).and_then(Option::as_ref);
-            self.add_step(entry, layer)
+            let source_dir = source_dirs.get(entry.root).and_then(Option::as_ref);
+            self.add_step(entry, source_dir)
                 .map_err(|fault| delivery_error("prepare", &self.plan.path(entry), fault))??;
             indices.push(index);
         }
@@ -148,7 +148,7 @@ impl ApplyTransaction<'_> {
     fn add_step(
         &mut self,
         entry: &DeliveryEntry,
-        layer: Option<&DirectoryHandle>,
+        source_dir: Option<&DirectoryHandle>,
     ) -> std::result::Result<Result<()>, FileSystemError> {
         let Ok(number) = u32::try_from(self.session.steps.len()) else {
             return Err(FileSystemError::Limit("it has too many steps"));
@@ -167,9 +167,10 @@ impl ApplyTransaction<'_> {
         };
         // A step that only changes the mode of a directory has no slot.
         if !(entry.theirs.is_directory() && entry.ours.is_directory()) {
-            step.ours = self.fill_slot(&slots, &step, entry, layer)?;
+            step.ours = self.fill_slot(&slots, &step, entry, source_dir)?;
         }
-        // Between sessions these slots are copies, which have other inodes.
+        // The slots of a tree on another file system are copied when the session ends, and so get
+        // other inodes.
         if self.session.has_separate_slots(entry.root) {
             step.theirs = step.theirs.without_inode();
             step.ours = step.ours.without_inode();
@@ -183,7 +184,7 @@ impl ApplyTransaction<'_> {
         slots: &DirectoryHandle,
         step: &DeliveryStep,
         entry: &DeliveryEntry,
-        layer: Option<&DirectoryHandle>,
+        source_dir: Option<&DirectoryHandle>,
     ) -> std::result::Result<PathState, FileSystemError> {
         let name = OsString::from(step.slot());
         match &entry.ours {
@@ -197,11 +198,11 @@ impl ApplyTransaction<'_> {
                 Ok(entry.ours.clone())
             }
             PathState::File(file) => {
-                let (content, meta) = self.open_content(entry, layer)?;
+                let (content, meta) = self.open_content(entry, source_dir)?;
                 let attributes = FileAttributes {
                     mode: Mode::from_raw_mode(file.mode),
                     modified_ns: match entry.source {
-                        ContentSource::Layer => Some(meta.version.modified_ns),
+                        ContentSource::SourceDirectory => Some(meta.version.modified_ns),
                         ContentSource::Composed { .. } => None,
                     },
                     owner: self.owner(entry),
@@ -217,10 +218,12 @@ impl ApplyTransaction<'_> {
     fn open_content(
         &self,
         entry: &DeliveryEntry,
-        layer: Option<&DirectoryHandle>,
+        source_dir: Option<&DirectoryHandle>,
     ) -> std::result::Result<(FileContent, FileMetadata), FileSystemError> {
         match entry.source {
-            ContentSource::Layer => layer.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
+            ContentSource::SourceDirectory => source_dir
+                .ok_or(FileSystemError::Missing)?
+                .open_file(&entry.rel),
             ContentSource::Composed { number, .. } => {
                 let contents =
                     DirectoryHandle::open_own(&self.delivery.delivery_dir.made_contents())?;
@@ -257,7 +260,7 @@ fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
             origin: ContentOrigin::Merge | ContentOrigin::SelectionOfMerge(_),
             ..
         }
-        | ContentSource::Layer => None,
+        | ContentSource::SourceDirectory => None,
     }
 }
 
@@ -357,14 +360,14 @@ fn keep_agents_version(
     let PathState::File(file) = &entry.ours else {
         return Ok(None);
     };
-    let Some(layer) = plan.origins.get(entry.root).cloned().flatten() else {
+    let Some(source_dir) = plan.source_dirs.get(entry.root).cloned().flatten() else {
         return Ok(None);
     };
     let parsed_rel = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
     let rel = parsed_rel.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
     let kept_file = conflicts_dir.join(&rel);
     let copy_file = || {
-        let (content, meta) = DirectoryHandle::open_own(&layer)?.open_file(&entry.rel)?;
+        let (content, meta) = DirectoryHandle::open_own(&source_dir)?.open_file(&entry.rel)?;
         let (dir, name): (DirectoryHandle, &OsStr) =
             DirectoryHandle::open(conflicts_dir)?.make_parent_of(&rel)?;
         let attributes = FileAttributes {
@@ -399,6 +402,7 @@ pub fn select_hunks(
             continue;
         };
         let taken_flags: Vec<bool> = file_choices.iter().map(|hunk| hunk.is_applied).collect();
+        // If all hunks are chosen, the file is applied as it is.
         let Some(hunks) = HunkCount::of(&taken_flags) else {
             if let Some(choice) = choices.get_mut(*index) {
                 *choice = DeliveryChoice::Apply;
@@ -411,7 +415,8 @@ pub fn select_hunks(
                 after: DiffSide::Text(new),
                 ..
             } if taken_flags.contains(&true) => {
-                // A file that the user has changed since stays: applying it finds that out.
+                // The hunks do not fit if the user has changed the file since: the step, when it is
+                // applied, finds that out.
                 Some(apply_hunks(&old, &new, file_choices).unwrap_or(old))
             }
             _ => None,
@@ -421,7 +426,7 @@ pub fn select_hunks(
             write_made_content(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
                 let origin = match entry.source {
-                    ContentSource::Layer => ContentOrigin::Selection(hunks),
+                    ContentSource::SourceDirectory => ContentOrigin::Selection(hunks),
                     ContentSource::Composed { .. } => ContentOrigin::SelectionOfMerge(hunks),
                 };
                 entry.source = ContentSource::Composed { number, origin };
@@ -438,7 +443,7 @@ pub fn select_hunks(
     Ok(choices)
 }
 
-/// Writes content that was made from the user's and the agent's versions, for an entry of a plan.
+/// Writes content that was composed of the user's and the agents' versions of a file.
 pub(super) fn write_made_content(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
     let contents = delivery.delivery_dir.made_contents();
     state_dir::create_all(&contents, state_dir::DirectoryAudience::User)?;

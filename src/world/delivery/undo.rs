@@ -527,8 +527,8 @@ impl AppliedDelivery {
     /// Returns the agents' version of the file of `step`; `None` if it cannot be read.
     fn layer_contents(&self, step: &DeliveryStep) -> Option<FileContents> {
         let source = self.delivery.read_source().ok()?;
-        let origin = self.delivery.source_dir(&source, step.root)?;
-        read_file(&origin.path, &step.rel).ok()
+        let source_dir = self.delivery.source_dir(&source, step.root)?;
+        read_file(&source_dir.path, &step.rel).ok()
     }
 
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
@@ -770,7 +770,7 @@ fn plan_entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEnt
         rel: step.rel.clone(),
         theirs: from.clone(),
         ours: to.clone(),
-        source: ContentSource::Layer,
+        source: ContentSource::SourceDirectory,
         conflict: None,
     }
 }
