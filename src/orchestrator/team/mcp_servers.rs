@@ -89,7 +89,7 @@ impl AgentTeam {
                 config: Arc::clone(&server.config),
                 agent: member.id.clone(),
                 agents: self.agents_with(&server.config),
-                commands: environments
+                environment: environments
                     .and_then(|environments| environments.server_environment(&member.id, name))
                     .cloned(),
                 log: context.logs.join(if server.config.is_shared() {

@@ -27,7 +27,7 @@ const ERROR_CHARS_MAX: usize = 4000;
 pub(super) fn run(
     gate: &Gate,
     config: &ServerConfig,
-    commands: &ExecEnvironment,
+    environment: &ExecEnvironment,
     call: &ServerCall<ResolvedPath>,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
@@ -39,12 +39,12 @@ pub(super) fn run(
     {
         return Err(ToolError::failed(fault));
     }
-    let dir = working_directory(gate, program, commands).map_err(ToolError::failed)?;
+    let dir = working_directory(gate, program, environment).map_err(ToolError::failed)?;
     let permission = config.rules.permission;
     let command = program.command.clone();
-    let confinement = confine(gate, program, command, commands, dir, permission);
+    let confinement = confine(gate, program, command, environment, dir, permission);
     let (policy, network) = confinement.map_err(ToolError::failed)?;
-    let sandbox = commands
+    let sandbox = environment
         .backend()
         .local_sandbox()
         .map_err(|why| ToolError::failed(format!("tools {why}")))?;

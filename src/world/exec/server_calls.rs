@@ -113,8 +113,8 @@ pub(super) fn call(
         .servers
         .clone()
         .ok_or_else(|| ToolError::failed("no servers are used here"))?;
-    if let Some((config, commands)) = servers.program_tool(&call.server) {
-        return program_tool::run(gate, config, commands, call, interrupt);
+    if let Some((config, environment)) = servers.program_tool(&call.server) {
+        return program_tool::run(gate, config, environment, call, interrupt);
     }
     let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
     let opening = servers.connection(&call.server, &launcher);

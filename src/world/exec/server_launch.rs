@@ -31,7 +31,7 @@ pub(super) fn launch(
 ) -> Result<ServerLaunch, String> {
     let ServerLaunchRequest {
         program,
-        commands,
+        environment,
         agent,
         permission,
         installed,
@@ -43,7 +43,7 @@ pub(super) fn launch(
             shared_gate.ok_or("the common grants of all agents are unknown")?
         }
     };
-    let dir = working_directory(gate, program, commands)?;
+    let dir = working_directory(gate, program, environment)?;
     let trees = gate.trees().into_iter();
     let roots: Vec<AbsPath> = trees.map(|tree| tree.real().to_abs()).collect();
     let (arguments, first_input) = match &program.interface {
@@ -64,14 +64,14 @@ pub(super) fn launch(
         .map(|word| word.replace(CWD_PLACEHOLDER, &dir.to_string()))
         .chain(arguments)
         .collect();
-    let (mut policy, network) = confine(gate, program, command, commands, dir, permission)?;
+    let (mut policy, network) = confine(gate, program, command, environment, dir, permission)?;
     if let Some(package) = installed {
         open_for_reading(&mut policy, package.directory.clone(), GrantScope::Tree);
     }
-    let target = if let ExecBackend::Server(containers) = commands.backend() {
+    let place = if let ExecBackend::Server(containers) = environment.backend() {
         LaunchPlace::Container(container_launch(containers, gate, policy))
     } else {
-        let sandbox = commands
+        let sandbox = environment
             .backend()
             .local_sandbox()
             .map_err(|why| format!("servers {why}"))?;
@@ -82,7 +82,7 @@ pub(super) fn launch(
         })
     };
     Ok(ServerLaunch {
-        target,
+        place,
         roots,
         first_input,
     })
@@ -116,7 +116,7 @@ pub(super) fn confine(
     gate: &Gate,
     program: &ServerProgram,
     mut command: Vec<String>,
-    commands: &ExecEnvironment,
+    environment: &ExecEnvironment,
     dir: AbsPath,
     permission: Permission,
 ) -> Result<(SandboxPolicy, Option<Arc<NetworkProxy>>), String> {
@@ -135,14 +135,14 @@ pub(super) fn confine(
         dir,
         venv: None,
     };
-    let (network_access, network) = commands.network().map_err(|error| error.to_string())?;
-    let mut command_context = commands.command_context(spec, network_access);
+    let (network_access, network) = environment.network().map_err(|error| error.to_string())?;
+    let mut command_context = environment.command_context(spec, network_access);
     if program.network == NetworkPolicy::Off {
         command_context.env.extend(offline_variables());
     }
     command_context.env.extend(safe_import_path);
-    let compiled_policy =
-        compile_policy(gate, commands, command_context).map_err(|tool_error| tool_error.message)?;
+    let compiled_policy = compile_policy(gate, environment, command_context)
+        .map_err(|tool_error| tool_error.message)?;
     let mut policy = restrict_writes(compiled_policy, permission);
     for path in file_paths {
         open_for_reading(&mut policy, path, GrantScope::File);
@@ -184,25 +184,25 @@ fn existing_file(file: &NamedFile) -> Option<AbsPath> {
 pub(super) fn working_directory(
     gate: &Gate,
     program: &ServerProgram,
-    commands: &ExecEnvironment,
+    environment: &ExecEnvironment,
 ) -> Result<AbsPath, String> {
     Ok(match (&program.directory, program.instances) {
         (ServerDirectory::Named(dir), _) => dir.clone(),
         (ServerDirectory::Private, InstanceSharing::PerAgent) => {
-            let working_dir = commands.directories().make_working_directory();
+            let working_dir = environment.directories().make_working_directory();
             working_dir.map_err(|error| error.to_string())?
         }
-        (ServerDirectory::Workspace, InstanceSharing::PerAgent) => open_directory(gate)?,
+        (ServerDirectory::Workspace, InstanceSharing::PerAgent) => default_directory(gate)?,
         // A shared server belongs to no single agent's workspace.
         (ServerDirectory::Workspace | ServerDirectory::Private, InstanceSharing::One) => {
-            commands.directories().home()
+            environment.directories().home()
         }
     })
 }
 
-/// Returns the working directory of one agent's server: the agent's workspace, or if that is closed
-/// the first directory that is open.
-fn open_directory(gate: &Gate) -> Result<AbsPath, String> {
+/// Returns the default working directory of one agent's server: the agent's workspace, or if that is
+/// closed the first directory that is open.
+fn default_directory(gate: &Gate) -> Result<AbsPath, String> {
     let base = &gate.policy().base;
     if gate.allows(base, Permission::Read) {
         return Ok(base.to_abs());

@@ -126,7 +126,7 @@ pub struct ServerSetup {
     /// All agents of the run that have it.
     pub agents: Vec<AgentId>,
     /// The environment that it runs in, if it is a program.
-    pub commands: Option<ExecEnvironment>,
+    pub environment: Option<ExecEnvironment>,
     /// Log file for its standard error.
     pub log: AbsPath,
     /// Redactor for the log.
@@ -208,7 +208,7 @@ struct ConnectionState {
 #[derive(Debug)]
 pub(in crate::world) struct ServerLaunch {
     /// Where it is started.
-    pub(in crate::world) target: LaunchPlace,
+    pub(in crate::world) place: LaunchPlace,
     /// The roots that it is given.
     pub(in crate::world) roots: Vec<AbsPath>,
     /// What is written to it before the protocol begins.
@@ -220,8 +220,8 @@ pub(in crate::world) struct ServerLaunch {
 pub(in crate::world) struct ServerLaunchRequest<'a> {
     /// The program.
     pub(in crate::world) program: &'a ServerProgram,
-    /// The environment that it runs in.
-    pub(in crate::world) commands: &'a ExecEnvironment,
+    /// The environment that it runs in, which has its network and its variables.
+    pub(in crate::world) environment: &'a ExecEnvironment,
     /// The agent that it serves.
     pub(in crate::world) agent: &'a AgentId,
     /// Its permission in the agent's directories.
@@ -357,10 +357,10 @@ impl McpServers {
         let interface = setup.config.program_interface()?;
         let is_single_tool = matches!(interface, ProgramInterface::SingleTool(_));
         setup
-            .commands
+            .environment
             .as_ref()
             .filter(|_| is_single_tool)
-            .map(|commands| (setup.config.as_ref(), commands))
+            .map(|environment| (setup.config.as_ref(), environment))
     }
 
     /// Lists the tools of those servers again that have reported changes. `None` if none has.
@@ -506,7 +506,7 @@ impl ServerConnection<'_> {
         else {
             return Ok(None);
         };
-        match launcher(launch_request)?.target {
+        match launcher(launch_request)?.place {
             LaunchPlace::Sandbox(_) => Ok(None),
             LaunchPlace::Container(launch) => Ok(Some((container, launch.reachable))),
         }
@@ -523,7 +523,7 @@ impl ConnectionSlot {
         let ServerSetup {
             config,
             agent,
-            commands,
+            environment,
             ..
         } = &self.setup;
         let ServerTransport::Program(program) = &config.transport else {
@@ -531,7 +531,7 @@ impl ConnectionSlot {
         };
         Some(ServerLaunchRequest {
             program,
-            commands: commands.as_ref()?,
+            environment: environment.as_ref()?,
             agent,
             permission: config.rules.permission,
             installed,
@@ -588,7 +588,7 @@ impl ConnectionSlot {
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
         let ServerSetup {
             config,
-            commands,
+            environment,
             log,
             redactor,
             tokens,
@@ -602,7 +602,7 @@ impl ConnectionSlot {
             cause,
         };
         let refusal = |why: String| unusable_server(FailureCause::Refusal, why);
-        match (&config.transport, commands) {
+        match (&config.transport, environment) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
                 let timed_connection = timeout(
@@ -620,7 +620,7 @@ impl ConnectionSlot {
                 let launch_request =
                     launch_request.ok_or_else(|| refusal("it is not a program".to_owned()))?;
                 let launch = launcher(launch_request).map_err(refusal)?;
-                let host = launch.target.prepare().await.map_err(refusal)?;
+                let host = launch.place.prepare().await.map_err(refusal)?;
                 let connect = |choice| {
                     let log = client::log_filter(log.clone(), redactor.clone());
                     let listener = listener.clone();
