@@ -186,8 +186,8 @@ pub enum InstanceSharing {
     /// Each agent has its own.
     #[default]
     PerAgent,
-    /// All agents with this server share one instance, which may do what any of them may
-    /// (`shared`).
+    /// All agents with this server share one instance, which may read what all of them may read,
+    /// and writes nothing (`shared`).
     One,
 }
 

@@ -112,7 +112,7 @@ impl FoundConfigWalk<'_> {
     fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
         match key.found_config_use {
             FoundConfigUse::Harmless => {}
-            FoundConfigUse::Named(what) => {
+            FoundConfigUse::NeedsNamedConfig(what) => {
                 let is_set = !is_empty(setting.value) && !is_default(setting.value, key.default);
                 self.uses
                     .extend(is_set.then(|| RestrictedUse::Always(what.to_owned())));

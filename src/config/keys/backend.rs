@@ -1,6 +1,8 @@
 //! The keys of an agent's backend, except for those about commands.
 
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside, Named};
+use crate::config::keys::found_config::FoundConfigUse::{
+    ByValue, Harmless, Inside, NeedsNamedConfig,
+};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::media::MAKES_MEDIA;
 use crate::config::keys::root::SECONDS_MAX;
@@ -41,7 +43,7 @@ pub(crate) const EXTRA_BODY: TypedKey<Section> = TypedKey::optional(
     &["extra_body"],
     shape::section(&extra_body::EXTRA_BODY),
     "Additional keys for the model's API.",
-    Named("sends keys to the model's API that massgen does not know"),
+    NeedsNamedConfig("sends keys to the model's API that massgen does not know"),
 );
 
 pub(crate) const IMAGE_INPUT: TypedKey<Flag> = TypedKey::optional(
@@ -131,7 +133,7 @@ pub(crate) const ENABLE_IMAGE_GENERATION: TypedKey<Flag> = TypedKey::optional(
     shape::flag(),
     "Whether the agent may have images made with the tool `generate_media`, by a model of its \
      vendor; for `openai`.",
-    Named(MAKES_MEDIA),
+    NeedsNamedConfig(MAKES_MEDIA),
 )
 .with_default("false");
 
@@ -148,7 +150,7 @@ pub(crate) const ENABLE_AUDIO_GENERATION: TypedKey<Flag> = TypedKey::optional(
     shape::flag(),
     "Whether the agent may generate speech with the tool `generate_media`, by a model of its \
      vendor; for `openai`.",
-    Named(MAKES_MEDIA),
+    NeedsNamedConfig(MAKES_MEDIA),
 )
 .with_default("false");
 
@@ -208,7 +210,7 @@ pub(crate) const COMMAND: TypedKey<TextList> = TypedKey::optional(
     shape::texts(&ValueShape::Text),
     "The program of an external agent and its arguments: required for `acp`; for other \
      types it replaces the default program. See [agent-programs.md](agent-programs.md).",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 );
 
 pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
@@ -373,7 +375,7 @@ pub static BACKEND: KeySection = KeySection {
             &["betas", "anthropic_beta"],
             ValueShape::Any,
             "Beta features of the API of `claude`, by name.",
-            Named("switches on functions of the vendor that massgen does not know"),
+            NeedsNamedConfig("switches on functions of the vendor that massgen does not know"),
         ),
         ConfigKey::passed_on(
             &[
@@ -411,7 +413,7 @@ pub static BACKEND: KeySection = KeySection {
             &["plugins"],
             ValueShape::Any,
             "Plugins of `openrouter`, such as its web search.",
-            Named("lets models use the network or run programs at their vendor"),
+            NeedsNamedConfig("lets models use the network or run programs at their vendor"),
         ),
         ConfigKey::passed_on(
             &[
@@ -423,7 +425,7 @@ pub static BACKEND: KeySection = KeySection {
             "Whether the model may search the web or run programs at its vendor. massgen's \
              permissions do not apply there, except to the requests of models that have these as \
              tools of massgen's.",
-            Named("lets models use the network or run programs at their vendor"),
+            NeedsNamedConfig("lets models use the network or run programs at their vendor"),
         )
         .with_default("false"),
         ConfigKey::passed_on(

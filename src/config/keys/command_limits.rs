@@ -1,6 +1,6 @@
 //! The keys of the resource limits of a command.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{self, ByteSize, Integer};
 use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
@@ -40,7 +40,7 @@ pub(crate) const OPEN_FILES: TypedKey<Integer> = TypedKey::optional(
     shape::integer(OPEN_FILES_BOUNDS.0, OPEN_FILES_BOUNDS.1),
     "File descriptors that each of its processes may have open. With more than about 700, a \
      command can keep your other programs from passing descriptors to each other.",
-    Named("changes the open file limit of commands"),
+    NeedsNamedConfig("changes the open file limit of commands"),
 )
 .with_default("512");
 

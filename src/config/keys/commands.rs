@@ -3,7 +3,7 @@
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::PythonLibraries;
 use crate::config::execution_mode::ExecutionMode;
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Flag, NamesOrPairs, Section, Text, TextList, TextOrList};
 use crate::config::keys::{
     ConfigKey, FormerValue, IgnoredEffect, TypedKey, ValueShape, command_limits, value_rules,
@@ -147,7 +147,7 @@ pub(crate) const SRT_DOMAINS: TypedKey<TextList> = TypedKey::optional(
     &["command_line_srt_network_allowed_domains"],
     shape::texts(&ValueShape::Text),
     "Same as a list in `command_line_network`, which takes precedence.",
-    Named("opens the network to commands"),
+    NeedsNamedConfig("opens the network to commands"),
 )
 .with_default("[]");
 

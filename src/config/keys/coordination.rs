@@ -1,6 +1,6 @@
 //! The keys of `orchestrator.coordination`.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside, NeedsNamedConfig};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::shape::{self, Decimal, Flag, Integer, NodeList, Text, TextList};
 use crate::config::keys::{
@@ -58,7 +58,7 @@ pub(crate) const USE_SKILLS: TypedKey<Flag> = TypedKey::optional(
     shape::flag(),
     "Whether agents are offered skills: directories with a file `SKILL.md` in `skills_directory`, \
      `~/.massgen/skills`, `.massgen/skills` and `.claude/skills`.",
-    Named("gives agents skills that are in the project"),
+    NeedsNamedConfig("gives agents skills that are in the project"),
 )
 .with_default("false");
 
@@ -75,7 +75,7 @@ pub(crate) const LOAD_PREVIOUS_SESSION_SKILLS: TypedKey<Flag> = TypedKey::option
     shape::flag(),
     "With `use_skills`, whether agents are asked to leave a skill in `tasks/evolving_skill` of their \
      workspace, and are offered those that winners of earlier sessions here have left.",
-    Named("gives agents skills that earlier agents have written"),
+    NeedsNamedConfig("gives agents skills that earlier agents have written"),
 )
 .with_default("false");
 
@@ -84,7 +84,7 @@ pub(crate) const ENABLE_MEMORY_FILESYSTEM_MODE: TypedKey<Flag> = TypedKey::optio
     shape::flag(),
     "Whether agents are given the notes of earlier sessions, and the winner's notes are kept in \
      `.massgen/memory`: Markdown files in `memory/` of its workspace.",
-    Named("keeps notes of agents and gives them to later ones"),
+    NeedsNamedConfig("keeps notes of agents and gives them to later ones"),
 )
 .with_default("false");
 
@@ -149,7 +149,7 @@ pub(crate) const SUBAGENT_TYPES: TypedKey<TextList> = TypedKey::optional(
      a file `SUBAGENT.md` in `~/.massgen/subagent_types`, `.massgen/subagent_types` \
      and `.agent/subagent_types`. Default: `evaluator`, `explorer`, `researcher`, `critic` and \
      `execution_trace_analyzer`.",
-    Named("gives subagents instructions that are in the project"),
+    NeedsNamedConfig("gives subagents instructions that are in the project"),
 );
 
 /// The highest limit of checks and repairs in a round.

@@ -1,6 +1,6 @@
 //! The keys of the user's own tools: Python functions and programs.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{
     self, Flag, Integer, NamesOrPairs, NodeList, Text, TextList, TextOrList, Tree,
@@ -16,7 +16,7 @@ pub(crate) const CUSTOM_TOOLS: TypedKey<NodeList> = TypedKey::optional(
     &["custom_tools"],
     shape::nodes(const { &ValueShape::Mapping(&CUSTOM_TOOL) }),
     "Functions of Python files as tools of this agent, called `custom_tool__NAME`.",
-    Named(RUNS_A_PROGRAM),
+    NeedsNamedConfig(RUNS_A_PROGRAM),
 )
 .with_default("[]");
 
@@ -24,7 +24,7 @@ pub(crate) const TOOLS: TypedKey<NodeList> = TypedKey::optional(
     &["tools"],
     shape::nodes(const { &ValueShape::Mapping(&PROGRAM_TOOL) }),
     "Programs as tools of this agent, called `custom_tool__NAME`. They need no Python.",
-    Named(RUNS_A_PROGRAM),
+    NeedsNamedConfig(RUNS_A_PROGRAM),
 )
 .with_default("[]");
 

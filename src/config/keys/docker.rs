@@ -1,6 +1,6 @@
 //! The keys of a backend about the container that its commands run in.
 
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, ByteSize, Decimal, Flag, Section, Text};
 use crate::config::keys::{TypedKey, docker_credentials, docker_packages, value_rules};
 
@@ -33,7 +33,7 @@ pub(crate) const HOST: TypedKey<Text> = TypedKey::optional(
      `ssh://[USER@]HOST[:PORT]`, or with the path of the engine's socket after it. What the agent may \
      read is sent there, and its changes come back. Default: `DOCKER_HOST` of your environment, or \
      an engine on this machine.",
-    Named("sends files to another machine"),
+    NeedsNamedConfig("sends files to another machine"),
 );
 
 pub(crate) const MEMORY: TypedKey<ByteSize> = TypedKey::optional(
@@ -55,7 +55,7 @@ pub(crate) const NETWORK: TypedKey<Text> = TypedKey::optional(
     shape::one_of(&["none", "bridge", "host"]),
     "Network access of the container: none, the engine's network, or that of this machine, \
      including its local servers.",
-    Named("opens the network to commands"),
+    NeedsNamedConfig("opens the network to commands"),
 )
 .with_default("none");
 
@@ -64,7 +64,7 @@ pub(crate) const SUDO: TypedKey<Flag> = TypedKey::optional(
     shape::flag(),
     "Whether the agent may become root in its container. Root inside is root in the mounted \
      directories too, within their grants.",
-    Named("lets commands become root in their container"),
+    NeedsNamedConfig("lets commands become root in their container"),
 )
 .with_default("false");
 

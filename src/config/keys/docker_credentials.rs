@@ -1,6 +1,6 @@
 //! The keys about the user's secrets that a container is given.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Flag, Text, TextList, Tree};
 use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
@@ -18,7 +18,7 @@ pub(crate) const MOUNT: TypedKey<TextList> = TypedKey::optional(
     "Files of your home directory, at the same paths below `/home/massgen`: `~/.ssh`, \
      `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`, \
      `~/.claude`, `~/.codex`.",
-    Named("gives commands your credentials"),
+    NeedsNamedConfig("gives commands your credentials"),
 )
 .with_default("[]");
 
@@ -27,7 +27,7 @@ pub(crate) const ADDITIONAL_MOUNTS: TypedKey<Tree> = TypedKey::optional(
     shape::tree(),
     "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`; PATH is \
      the absolute path in the container.",
-    Named("gives commands your credentials"),
+    NeedsNamedConfig("gives commands your credentials"),
 )
 .with_default("{}");
 
@@ -36,14 +36,14 @@ pub(crate) const ENV_FILE: TypedKey<Text> = TypedKey::optional(
     shape::text(),
     "A file with a line `NAME=value` per variable, relative to the config. Quotes around a \
      value are removed, and lines that begin with `#` are ignored.",
-    Named("gives commands variables from one of your files"),
+    NeedsNamedConfig("gives commands variables from one of your files"),
 );
 
 pub(crate) const ENV_VARS_FROM_FILE: TypedKey<TextList> = TypedKey::optional(
     &["env_vars_from_file"],
     shape::texts(&ValueShape::Text),
     "The only variables to use from `env_file`; all if the list is empty.",
-    Named("gives commands your credentials"),
+    NeedsNamedConfig("gives commands your credentials"),
 )
 .with_default("[]");
 
@@ -51,7 +51,7 @@ pub(crate) const ENV_VARS: TypedKey<TextList> = TypedKey::optional(
     &["env_vars"],
     shape::texts(&ValueShape::Text),
     "Variables of your environment to pass on.",
-    Named("gives commands your credentials"),
+    NeedsNamedConfig("gives commands your credentials"),
 )
 .with_default("[]");
 
@@ -59,7 +59,7 @@ pub(crate) const PASS_ALL_ENV: TypedKey<Flag> = TypedKey::optional(
     &["pass_all_env"],
     shape::flag(),
     "Whether your whole environment is passed on, including all keys.",
-    Named("gives commands your credentials"),
+    NeedsNamedConfig("gives commands your credentials"),
 )
 .with_default("false");
 

@@ -13,9 +13,9 @@ pub enum FoundConfigUse {
     Harmless,
     /// Its string, or each string of its list, is a path that must be in the project.
     Inside(PathPurpose),
-    /// It needs a named config, unless its value is empty or the default. The string describes what
-    /// the config would do with it.
-    Named(&'static str),
+    /// A config that the user named is needed, unless the value is empty or the default. The string
+    /// describes what the config would do with it.
+    NeedsNamedConfig(&'static str),
     /// The value decides: the function describes what the config would do that needs a named
     /// config, or returns `None`.
     ByValue(fn(&KeySetting<'_>) -> Option<String>),

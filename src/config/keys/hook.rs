@@ -1,6 +1,6 @@
 //! The keys of a hook.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Integer, Text, TextOrList};
 use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
 use crate::hooks::TIMEOUT_SECONDS_MAX;
@@ -23,7 +23,7 @@ pub(crate) const COMMAND: TypedKey<Text> = TypedKey::required(
     &["command"],
     shape::verbatim_text(),
     "The shell command, run in the directory in which massgen is started.",
-    Named("runs its own command"),
+    NeedsNamedConfig("runs its own command"),
 );
 
 pub(crate) const TIMEOUT: TypedKey<Integer> = TypedKey::optional(
@@ -39,7 +39,7 @@ pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     shape::one_of_or_list(&["off", "on"]),
     "Its network access: none, full, or the hosts of these domains, as in \
      `command_line_network`.",
-    Named("runs its own command"),
+    NeedsNamedConfig("runs its own command"),
 )
 .with_default("off");
 

@@ -1,7 +1,7 @@
 //! The keys of a backend about the pod that its commands run in.
 
 use crate::config::keys::docker::{CPUS_MAX, CPUS_MIN, MEMORY_BYTES};
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, ByteSize, Decimal, Integer, Section, Text, TextList};
 use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
@@ -16,7 +16,7 @@ pub(crate) const SECTION: TypedKey<Section> = TypedKey::optional(
     &[SECTION_NAME],
     shape::section(&KUBERNETES),
     "The pod in which the agent's commands run, with `command_line_execution_mode: kubernetes`.",
-    Named("sends files to a cluster"),
+    NeedsNamedConfig("sends files to a cluster"),
 );
 
 pub(crate) const CONTEXT: TypedKey<Text> = TypedKey::optional(

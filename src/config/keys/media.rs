@@ -1,7 +1,7 @@
 //! The keys about media by another vendor than the agent's, which `orchestrator` and a backend
 //! have.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Flag, Text};
 use crate::config::keys::{ConfigKey, IgnoredEffect, TypedKey, ValueShape};
 
@@ -15,7 +15,7 @@ pub(crate) const MULTIMODAL: TypedKey<Flag> = TypedKey::optional(
      vendors of `image_generation_backend` and `audio_generation_backend`; without these, by an \
      agent's own vendor if that is `openai`. Images are read with `read_media_file`; sound and \
      videos are not.",
-    Named(MAKES_MEDIA),
+    NeedsNamedConfig(MAKES_MEDIA),
 )
 .with_default("false");
 

@@ -1,6 +1,6 @@
 //! The keys of `memory`: when conversations are compacted, and whether notes outlive a session.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Decimal, Flag, Section};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
@@ -33,7 +33,7 @@ pub(crate) const PERSISTENT_ENABLED: TypedKey<Flag> = TypedKey::optional(
     shape::flag(),
     "The same as `enable_memory_filesystem_mode` in `coordination`: notes in files. massgen uses no \
      vector database.",
-    Named("keeps notes of agents and gives them to later ones"),
+    NeedsNamedConfig("keeps notes of agents and gives them to later ones"),
 )
 .with_default("false");
 

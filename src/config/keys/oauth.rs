@@ -1,6 +1,6 @@
 //! The keys about how massgen signs in to an MCP server.
 
-use crate::config::keys::found_config::FoundConfigUse::Named;
+use crate::config::keys::found_config::FoundConfigUse::NeedsNamedConfig;
 use crate::config::keys::shape::{self, Text, TextList};
 use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
@@ -17,7 +17,7 @@ pub(crate) const GRANT_TYPE: TypedKey<Text> = TypedKey::optional(
     "How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it \
      identifies itself with `client_secret` or `private_key` (`client_credentials`) or \
      with `assertion` or `assertion_file` (`…:jwt-bearer`).",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 )
 .with_default(AUTHORIZATION_CODE);
 
@@ -25,14 +25,14 @@ pub(crate) const CLIENT_ID: TypedKey<Text> = TypedKey::optional(
     &["client_id"],
     shape::text(),
     "The client id, if massgen was registered manually.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const CLIENT_SECRET: TypedKey<Text> = TypedKey::optional(
     &["client_secret"],
     shape::text(),
     "The client secret, if there is one; preferably `${VARIABLE}`.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const PRIVATE_KEY: TypedKey<Text> = TypedKey::optional(
@@ -41,7 +41,7 @@ pub(crate) const PRIVATE_KEY: TypedKey<Text> = TypedKey::optional(
     "With `client_credentials`, instead of `client_secret`: the key that signs massgen's \
      assertions (`private_key_jwt`), P-256 or RSA, as PKCS#8 in PEM; preferably \
      `${VARIABLE}`.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const ASSERTION: TypedKey<Text> = TypedKey::optional(
@@ -49,14 +49,14 @@ pub(crate) const ASSERTION: TypedKey<Text> = TypedKey::optional(
     shape::text(),
     "With `…:jwt-bearer`: the JSON Web Token that identifies this workload; preferably \
      `${VARIABLE}`.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const ASSERTION_FILE: TypedKey<Text> = TypedKey::optional(
     &["assertion_file"],
     shape::text(),
     "With `…:jwt-bearer`, instead of `assertion`: a file with it, which is read for each token.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const ISSUER: TypedKey<Text> = TypedKey::optional(
@@ -65,14 +65,14 @@ pub(crate) const ISSUER: TypedKey<Text> = TypedKey::optional(
     "The issuer URL of the authorization server that knows massgen, the only one that is used. \
      Default: the one that the server names, which receives credentials of this config \
      only if it has the origin of `url`.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const SCOPES: TypedKey<TextList> = TypedKey::optional(
     &["scopes"],
     shape::texts(&ValueShape::Text),
     "The scopes to request. Default: those that the server announces.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 )
 .with_default("[]");
 

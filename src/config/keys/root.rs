@@ -1,6 +1,6 @@
 //! The keys at the top of a config.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, NamedSections, NodeList, Section, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, checks, hooks,
@@ -86,7 +86,7 @@ pub(crate) const RETENTION: TypedKey<Section> = TypedKey::optional(
     &["retention"],
     shape::section(&retention::RETENTION),
     "Which earlier runs and sessions of the project are removed at the end of a run.",
-    Named("removes earlier runs and sessions of yours"),
+    NeedsNamedConfig("removes earlier runs and sessions of yours"),
 );
 
 pub(crate) const WORKFLOW: TypedKey<Section> = TypedKey::optional(

@@ -1,6 +1,6 @@
 //! The keys about the programs and addresses that are allowed for an MCP server.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Flag, Text};
 use crate::config::keys::{ForeignValue, KeySection, TypedKey, UnknownKeys};
 
@@ -37,7 +37,7 @@ pub(crate) const ALLOW_LOCALHOST: TypedKey<Flag> = TypedKey::optional(
     &["allow_localhost"],
     shape::flag(),
     "Whether `url` may point to this machine.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 )
 .with_default("false");
 
@@ -45,7 +45,7 @@ pub(crate) const ALLOW_PRIVATE_IPS: TypedKey<Flag> = TypedKey::optional(
     &["allow_private_ips"],
     shape::flag(),
     "Whether `url` may point to a private network.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 )
 .with_default("false");
 

@@ -1,6 +1,6 @@
 //! The keys of an MCP server.
 
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, NeedsNamedConfig};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{
     self, Flag, Integer, NamedSections, NamesOrPairs, Section, Text, TextList, TextOrList,
@@ -10,7 +10,7 @@ use crate::config::keys::{
     server_security, value_rules,
 };
 
-/// The servers of an agent or of all agents.
+/// The servers of an agent or of all agents. In a found config, the rule refuses all of them.
 pub(crate) const KEY: TypedKey<NamedSections> = TypedKey::optional(
     &["mcp_servers"],
     shape::named_sections(&MCP_SERVER),
@@ -47,14 +47,14 @@ pub(crate) const COMMAND: TypedKey<Text> = TypedKey::optional(
     &["command"],
     shape::text(),
     "The program of a `stdio` server, or several words with its first arguments.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 );
 
 pub(crate) const ARGS: TypedKey<TextList> = TypedKey::optional(
     &["args"],
     shape::texts(&ValueShape::Text),
     "Its arguments.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 )
 .with_default("[]");
 
@@ -63,7 +63,7 @@ pub(crate) const ENV: TypedKey<NamesOrPairs> = TypedKey::optional(
     shape::names_or_pairs(),
     "Additional environment variables of the program: names of yours, or names with \
      values.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 )
 .with_default("[]");
 
@@ -73,7 +73,7 @@ pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     "The working directory of the program, which must be open to the agent. Default: the \
      agent's workspace, or an empty private directory if the agent has none or the server \
      is shared.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 );
 
 pub(crate) const RUN_IN: TypedKey<Text> = TypedKey::optional(
@@ -82,7 +82,7 @@ pub(crate) const RUN_IN: TypedKey<Text> = TypedKey::optional(
     "Where the program runs: in massgen's sandbox on this machine, or in a container of its own on the \
      engine of the agent's commands, which need `command_line_execution_mode: docker`. The \
      container has the network of `command_line_docker_network_mode`.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 )
 .with_default("sandbox");
 
@@ -90,7 +90,7 @@ pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
     &["image"],
     shape::text(),
     "The image of its container. Default: `command_line_docker_image` of the agent.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 );
 
 pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
@@ -98,7 +98,7 @@ pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     shape::one_of_or_list(&["off", "on"]),
     "Network access of the program: none, full, or the hosts of these domains, as in \
      `command_line_network`.",
-    Named("starts a program"),
+    NeedsNamedConfig("starts a program"),
 )
 .with_default("off");
 
@@ -124,21 +124,21 @@ pub(crate) const URL: TypedKey<Text> = TypedKey::optional(
     &["url"],
     shape::text(),
     "The URL of a remote server.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const HEADERS: TypedKey<NamesOrPairs> = TypedKey::optional(
     &["headers"],
     shape::names_or_pairs(),
     "HTTP headers of every request, as a mapping.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const OAUTH: TypedKey<Section> = TypedKey::optional(
     &["oauth"],
     shape::section(&oauth::OAUTH),
     "How massgen gets a token, if the server requires one.",
-    Named("sends the agents' work to a server"),
+    NeedsNamedConfig("sends the agents' work to a server"),
 );
 
 pub(crate) const ALLOWED_TOOLS: TypedKey<TextList> = TypedKey::optional(

@@ -1,6 +1,6 @@
 //! The keys about the models of subagents.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Flag, NodeList, Section, Text, TextList};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents,
@@ -34,7 +34,7 @@ pub(crate) const WEB_SEARCH: TypedKey<Flag> = TypedKey::optional(
     shape::flag(),
     "Whether subagents search the Web by the tool of their model's vendor, where it can be combined with \
      massgen's.",
-    Named("lets models use the network or run programs at their vendor"),
+    NeedsNamedConfig("lets models use the network or run programs at their vendor"),
 )
 .with_default("false");
 
