@@ -111,7 +111,8 @@ impl<'p> PythonLinter<'_, 'p> {
         }
     }
 
-    /// Checks a member of a module that is imported or accessed.
+    /// Checks a member of a module that is imported or accessed. Members of what is no module may
+    /// begin with `_` and be public, such as `_replace` of a named tuple.
     fn check_member(&mut self, node: Node<'_>, module: &str, member: &str) {
         let full_name = format!("{module}.{member}");
         let is_special = member.starts_with("__") && member.ends_with("__");
@@ -139,10 +140,10 @@ impl<'p> PythonLinter<'_, 'p> {
                 }
             }
             "attribute" => {
-                if let Some((module, name)) = self.object_name(node)
-                    && let Some(member) = node.child_by_field_name("attribute")
+                if let Some((object, member)) = self.resolve_attribute(node)
+                    && let Some(member_node) = node.child_by_field_name("attribute")
                 {
-                    self.check_member(member, &module, name);
+                    self.check_member(member_node, &object, member);
                 }
             }
             "call" => self.check_call(node),
@@ -171,10 +172,11 @@ impl<'p> PythonLinter<'_, 'p> {
         let name = function
             .child_by_field_name("attribute")
             .unwrap_or(function);
-        let full_name = match self.object_name(function) {
+        let full_name = match self.resolve_attribute(function) {
             Some((object, member)) => Some(format!("{object}.{member}")),
             None => self.imported_names.get(self.text(function)).cloned(),
         };
+        // Methods that write to files belong to the tables and arrays of these libraries.
         let is_method = function.kind() == "attribute"
             && full_name.is_none()
             && self.libraries > PythonLibraries::Standard;
@@ -191,7 +193,7 @@ impl<'p> PythonLinter<'_, 'p> {
 
     /// Returns the full dotted name of the object of an attribute that is accessed, and the
     /// attribute, if the object is something imported.
-    fn object_name(&self, attribute: Node<'_>) -> Option<(String, &'p str)> {
+    fn resolve_attribute(&self, attribute: Node<'_>) -> Option<(String, &'p str)> {
         let mut members = Vec::new();
         let mut root = attribute;
         while root.kind() == "attribute" && members.len() < NAME_DEPTH_MAX {
