@@ -1,5 +1,5 @@
-//! Judges a command line: runs the checks in order and returns the first refusal. It looks only at
-//! parsed commands.
+//! Judges a command line: runs the checks in order and returns the first refusal. The rules are
+//! about parsed commands, never about the text of the line.
 
 use crate::commands::line::{ParsedCommandLine, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
@@ -7,7 +7,7 @@ use crate::commands::rules::{CommandRule, RULES};
 use crate::commands::{CommandPolicy, CommandRefusal, CommandRules};
 use crate::text::single_line;
 
-/// The longest part of a line that a refusal quotes, in characters.
+/// The longest part of a line, or of a list of patterns, that a refusal quotes, in characters.
 const QUOTED_CHARS_MAX: usize = 160;
 
 /// The rule that refuses a line that could not be parsed, where every command must be known.
@@ -92,7 +92,8 @@ pub fn check_command<'a>(
     policy_checks.chain(config_checks)
 }
 
-/// Checks a command against a list of the config, or whether it could be compared with one.
+/// A check that the config asks for: whether a command is on one of its lists, or whether that can
+/// be known at all.
 type ConfigCheck = fn(&CommandRules, &SimpleCommand) -> Option<CommandRefusal>;
 
 fn refusal(
