@@ -37,9 +37,9 @@ pub struct ServerName(String);
 impl ServerName {
     /// Parses a name; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let fits = !text.is_empty() && text.len() <= SERVER_NAME_BYTES_MAX;
-        (fits && text.bytes().all(is_part)).then(|| Self(text.to_owned()))
+        (fits && text.bytes().all(is_name_byte)).then(|| Self(text.to_owned()))
     }
 
     /// Returns the name.

@@ -126,8 +126,8 @@ pub fn offer_tools(
     }
     for tool in wanted_tools {
         let name = escape_name(&truncate(&tool.name, NAME_CHARS_MAX));
-        match rules.offer(tool) {
-            Ok(offered) if used_names.insert(offered.offer.name.clone()) => tools.push(offered),
+        match rules.served_tool(tool) {
+            Ok(served) if used_names.insert(served.offer.name.clone()) => tools.push(served),
             Ok(_) => notes.push(format!(
                 "`{name}` of `{server}` is not offered: another of its tools has this name"
             )),
@@ -182,7 +182,7 @@ impl ServerRules {
     }
 
     /// Returns the tool as it is offered, or the reason why it is not.
-    fn offer(&self, tool: &ServerToolDescription) -> Result<ServedTool, String> {
+    fn served_tool(&self, tool: &ServerToolDescription) -> Result<ServedTool, String> {
         let Some(offered_name) = full_name(self, &tool.name) else {
             return Err("a name has letters, digits, `_`, `-`, `.` and `/`".to_owned());
         };
@@ -216,7 +216,7 @@ impl ServerRules {
         })
     }
 
-    /// Returns the arguments of a tool that are content.
+    /// Returns the arguments of a tool that are content, and so are never treated as paths.
     fn content_arguments(&self, tool: &str) -> Vec<String> {
         let argument = |entry: &String| match entry.rsplit_once('.') {
             None => Some(entry.clone()),
@@ -228,8 +228,8 @@ impl ServerRules {
 
 /// Returns the full name of a tool for models; `None` if it contains invalid characters.
 fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
-    if name.is_empty() || !name.chars().all(is_part) {
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if name.is_empty() || !name.chars().all(is_name_char) {
         return None;
     }
     let name = name.replace(['.', '/'], "_");
