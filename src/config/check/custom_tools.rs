@@ -247,9 +247,10 @@ impl ConfigChecker<'_> {
         let name = config_name
             .strip_prefix(CUSTOM_PREFIX)
             .unwrap_or(config_name);
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let bytes_max = FULL_NAME_BYTES_MAX.saturating_sub(CUSTOM_PREFIX.len());
-        let fault = if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_part) {
+        let fault = if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_name_byte)
+        {
             Some(format!("{} is not the name of a tool", quote(config_name)))
         } else if names.tools.iter().any(|taken| taken == name) {
             Some(format!("the name {} is taken by another tool", quote(name)))

@@ -210,10 +210,10 @@ fn first_sentence(doc: &str) -> &str {
 /// Returns whether every version of YAML reads `text` as this text without quotes.
 fn is_plain(text: &str) -> bool {
     let is_start = |c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '_');
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.');
+    let is_plain_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.');
     let lower = text.to_ascii_lowercase();
     text.starts_with(is_start)
-        && text.chars().all(is_part)
+        && text.chars().all(is_plain_char)
         && !AMBIGUOUS_WORDS.contains(&lower.as_str())
         && YamlScalar::infer(text.to_owned()).literal == YamlLiteral::Text
         && text.parse::<f64>().is_err()
