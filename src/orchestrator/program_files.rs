@@ -24,8 +24,8 @@ const SCRIPT_EXTENSIONS: &[&str] = &[
 const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 
 /// Rejects a server or a tool whose program an agent may rewrite, if the program has variables or a
-/// network of its own. Relative names start in the directory of the program, which is the agent's
-/// workspace by default, or `base` if the agent has none.
+/// network of its own. Relative names start in the directory that the config names, or else in the
+/// agent's workspace, or in `base` if the agent has none.
 ///
 /// # Errors
 /// There is such a program.
@@ -68,7 +68,8 @@ pub(super) fn reject_agent_writable_subagent(
         .try_for_each(|path| reject_writable(spec.program.vendor, path, members))
 }
 
-/// Returns the first of `members` that may write to `path` in the final phase.
+/// Returns the first of `members` that may write to `path` in the final phase, in which an agent
+/// may write the most.
 pub(super) fn find_writer<'m>(
     members: &'m [TeamMember],
     path: &RealPath,
@@ -79,6 +80,8 @@ pub(super) fn find_writer<'m>(
     })
 }
 
+/// Rejects a file of `program` that an agent may rewrite, or beside which it may put modules that
+/// the program would import. Accepts a path at which there is no file.
 fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
     // A server is started again when it has exited: by then an agent may have created the file.
     let Ok(LocatedPath::File(file) | LocatedPath::Missing(file)) = locate(path) else {
