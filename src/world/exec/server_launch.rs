@@ -200,8 +200,8 @@ pub(super) fn working_directory(
     })
 }
 
-/// Returns the default working directory of one agent's server: the agent's workspace, or if that is
-/// closed the first directory that is open.
+/// Returns the default working directory of one agent's server: the agent's workspace, or if that
+/// is closed the first directory that is open.
 fn default_directory(gate: &Gate) -> Result<AbsPath, String> {
     let base = &gate.policy().base;
     if gate.allows(base, Permission::Read) {
