@@ -25,7 +25,8 @@ use crate::world::store::redact::Redactor;
 /// All sinks of a run, and where its questions are asked.
 #[derive(Debug)]
 pub(crate) struct RunObserver<'o, 'w> {
-    /// The terminal of a person who can be asked.
+    /// The lines or the dashboard of the run on the standard streams. If these are a terminal, a
+    /// person can be asked there.
     terminal: Option<RunTerminal<'o, 'w>>,
     /// The run of a page, on which a person can be asked.
     page: Option<&'o PageRun>,
@@ -94,7 +95,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         }
     }
 
-    /// Returns the terminal, if there is a person who can be asked.
+    /// Returns the output for questions in lines, if the run is shown on the standard streams.
     pub(crate) fn terminal(&mut self) -> Option<&mut CliOutput<'w>> {
         self.terminal.as_mut().map(RunTerminal::output)
     }
@@ -145,6 +146,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             DashboardInputEffect::Send(line) => Some(line),
             DashboardInputEffect::Stay
             | DashboardInputEffect::LeaveToLines
+            // Only the dashboard of a record can be quit; a run continues.
             | DashboardInputEffect::Quit => None,
         })
     }
@@ -181,6 +183,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
 
     /// Ends all sinks. Returns the first error.
     pub(crate) async fn finish(self) -> Result<()> {
+        // A terminal has no work left after its last event, but its dashboard may be open.
         let mut outcome = match self.terminal {
             Some(mut terminal) => terminal.leave_dashboard(),
             None => Ok(()),
