@@ -140,7 +140,7 @@ enum RowsExtent {
 }
 
 impl TranscriptRows {
-    /// Returns at least `needed` rows from the end, or all.
+    /// Returns at least `needed_rows` rows from the end, or all.
     fn from_end(agent: &AgentView, state: &ViewState, width: u16, needed_rows: usize) -> Self {
         let mut blocks = Vec::new();
         let mut count = 0_usize;
