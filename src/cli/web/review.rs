@@ -427,8 +427,8 @@ fn answer_plan(
     plan_answer(delivery, &source)
 }
 
-/// Returns how the project after the changes `new` differs from the project after the changes
-/// `old`.
+/// Returns how the project after the changes `new_differences` differs from the project after the
+/// changes `old_differences`.
 fn changes_between(
     old_differences: &BTreeMap<AbsPath, DeliveryDifference>,
     new_differences: &BTreeMap<AbsPath, DeliveryDifference>,
