@@ -31,7 +31,7 @@ fn attacks(dialect: ProgramDialect) -> Vec<ProgramCase> {
     rows.filter(|row| row.dialect == dialect).collect()
 }
 
-/// Returns whether `attack` does harm when `run` runs it, and its output.
+/// Returns whether the attack that `run` runs does harm, and its output.
 fn does_harm(
     fixture: &ProgramFixture,
     run: impl FnOnce(&ProgramFixture) -> String,

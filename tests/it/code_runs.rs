@@ -84,7 +84,7 @@ fn many_edits_are_one_program() {
     );
 }
 
-/// Runs one agent that works with programs in the final phase only, with `context` open.
+/// Runs one agent that works with programs, with further keys of its own and of the config.
 fn run(keys: &str, replies: &str, rest: &str) -> FinishedCommand {
     let keys = format!("cwd: w1\nenable_code_based_tools: true\n{keys}");
     Project::new()

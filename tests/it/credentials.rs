@@ -41,7 +41,7 @@ const ECHO_LOCATIONS: [EchoLocation; 10] = [
     EchoLocation::ErrorOfCall,
 ];
 
-/// Answers as a server that sends `words` in `place`.
+/// Answers as a server that sends `words` in `location`.
 fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -> ScriptedResponse {
     let json_type = "content-type: application/json".to_owned();
     let whole = |kind: String, message: &Value| {
@@ -100,7 +100,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
     }
 }
 
-/// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
+/// Runs with a server that sends in `location` the value of its header, encoded by `spell`.
 fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> FinishedCommand {
     let server = Endpoint::start_with(move |request| {
         let sent = if request.line.starts_with("POST") {

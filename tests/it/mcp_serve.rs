@@ -514,7 +514,7 @@ orchestrator:
         .file("team.yaml", config)
 }
 
-/// Returns the keys of a third-party file server, with `more`.
+/// Returns the keys of a third-party file server, with `project_keys`.
 fn filesystem_server(project_keys: &str) -> String {
     let servers = server_keys();
     format!(

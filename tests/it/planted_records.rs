@@ -199,7 +199,7 @@ fn writing_process(project: &Project) -> String {
     team(&[agent("a", "cwd: w", &replies)], "")
 }
 
-/// Adds the config of [`writing`] to `project` and names it `own.yaml`.
+/// Adds the config of [`writing_process`] to `project` and names it `own.yaml`.
 fn with_writer(project: Project) -> Project {
     let config = writing_process(&project);
     project.file("own.yaml", config)
