@@ -107,8 +107,8 @@ fn lower_limit(resource: Resource, maximum: u64) -> SandboxResult<()> {
     setrlimit(resource, limit).in_step(format_args!("setting the limit {resource:?}"))
 }
 
-/// Returns the process limit that allows the program `processes_max` processes. Without a namespace the
-/// kernel counts all of the user's, so the number of processes on the machine is added.
+/// Returns the process limit that allows the program `processes_max` processes. Without a namespace
+/// the kernel counts all of the user's, so the number of processes on the machine is added.
 fn process_limit(level: SandboxLevel, processes_max: u64) -> u64 {
     match level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => processes_max,
