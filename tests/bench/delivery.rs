@@ -105,7 +105,7 @@ fn deliver(files: u32) -> (Duration, Duration) {
     );
     let source = DeliverySource {
         grants: vec![grant],
-        origins: vec![Some(SourceDirectory {
+        source_dirs: vec![Some(SourceDirectory {
             path: abs(&upper),
             layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
