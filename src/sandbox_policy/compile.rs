@@ -141,8 +141,8 @@ pub fn reachable_paths(
     )
 }
 
-/// Returns one accessible path for each readable root, shallower before deeper. Of several grants
-/// with the same root the manager's first applies, as it does for files.
+/// Returns one accessible path for each readable root; each directory comes before the paths inside
+/// it. Of several grants with the same root the manager's first applies, as it does for files.
 fn accessible_paths(manager: &PathPermissionManager, level: SandboxLevel) -> Vec<AccessiblePath> {
     let mut open_paths: BTreeMap<AbsPath, AccessiblePath> = BTreeMap::new();
     for grant in manager.grants() {

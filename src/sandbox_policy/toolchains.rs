@@ -9,7 +9,7 @@ use crate::path::AbsPath;
 /// The toolchains of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserToolchains {
-    /// The paths that they are read from, shallower before deeper. They need not exist.
+    /// The paths that they are read from, none of them inside another. They need not exist.
     pub paths: Vec<AbsPath>,
     /// The variables that point to the toolchains, since `HOME` is another directory in a sandbox.
     pub variables: BTreeMap<String, String>,
@@ -17,14 +17,14 @@ pub struct UserToolchains {
 
 /// A toolchain, according to its own documentation.
 struct KnownToolchain {
-    /// Its location, below the user's home unless absolute.
-    home_path: &'static str,
+    /// Its usual location, below the user's home unless absolute.
+    usual_path: &'static str,
     /// The variable that names another location; without it the toolchain looks in `HOME`.
     variable: Option<&'static str>,
     /// If a directory of `PATH` is one of these or below one, the toolchain is in use. Below the
     /// user's home unless absolute.
     search_directories: &'static [&'static str],
-    /// The directories below its location that are opened.
+    /// The directories below its location that are opened; an empty name opens all of it.
     opened_directories: &'static [&'static str],
 }
 
@@ -107,13 +107,13 @@ const SYSTEM_DIRECTORIES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64",
 const DEPTH_MIN: usize = 2;
 
 const fn known_toolchain(
-    home_path: &'static str,
+    usual_path: &'static str,
     variable: Option<&'static str>,
     search_directories: &'static [&'static str],
     opened_directories: &'static [&'static str],
 ) -> KnownToolchain {
     KnownToolchain {
-        home_path,
+        usual_path,
         variable,
         search_directories,
         opened_directories,
@@ -146,9 +146,9 @@ impl UserToolchains {
             .collect();
         let mut variables = BTreeMap::new();
         for toolchain in TOOLCHAINS {
-            let default_path = || below_home(toolchain.home_path).filter(|_| is_in_use(toolchain));
+            let usual_path = || below_home(toolchain.usual_path).filter(|_| is_in_use(toolchain));
             let named_path = toolchain.variable.and_then(path_in_variable);
-            let Some(path) = named_path.or_else(default_path) else {
+            let Some(path) = named_path.or_else(usual_path) else {
                 continue;
             };
             let opened_directories = toolchain.opened_directories.iter();
@@ -189,7 +189,8 @@ fn is_openable(path: &AbsPath, home: Option<&AbsPath>) -> bool {
     depth >= DEPTH_MIN && !is_in_system(path) && !home.is_some_and(|home| home.is_within(path))
 }
 
-/// Leaves out paths inside another of them. The input is sorted shallower before deeper.
+/// Leaves out paths inside another of them. In the input, each directory comes before the paths
+/// inside it.
 fn outermost_paths(paths: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
     let mut outer_paths: Vec<AbsPath> = Vec::new();
     for path in paths {
