@@ -129,7 +129,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         }
     }
 
-    /// Waits for an input of the dashboard, forever if there is none. Can be cancelled.
+    /// Waits for an input of the dashboard, forever if there is none. Is cancel safe.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         match &mut self.terminal {
             Some(terminal) => terminal.next_input().await,

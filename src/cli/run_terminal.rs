@@ -97,7 +97,7 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         }
     }
 
-    /// Waits for an input of the dashboard, forever if there is none. Can be cancelled.
+    /// Waits for an input of the dashboard, forever if there is none. Is cancel safe.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         match &mut self.dashboard {
             Some(dashboard) => dashboard.next_input().await,

@@ -1,14 +1,15 @@
-//! A batch on the whole terminal. It draws what it is given, and nothing while that is the same.
+//! A batch on the whole terminal. It shows the state that it was last given, and draws after each
+//! new state and each input.
 
 use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui_core::buffer::Buffer;
 
 use crate::cli::batch_report::{BatchReport, WatchedCells};
 use crate::cli::dashboard::batch_scene::BatchScene;
-use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
+use crate::cli::dashboard::screen::{BellAndTitle, TerminalScreen, area_of};
 use crate::cli::dashboard::theme::Theme;
 use crate::cli::dashboard::{
-    DashboardInput, DashboardInputEffect, DashboardInputs, SIZE_UNKNOWN, TITLE,
+    DashboardInput, DashboardInputEffect, DashboardInputs, FALLBACK_SIZE, TITLE,
 };
 use crate::cli::output::CliOutput;
 use crate::world::diagnostics::probe::terminal::terminal_size;
@@ -22,7 +23,7 @@ pub(crate) struct BatchDashboard {
     input: DashboardInputs,
     /// What is shown; `None` before the first report.
     content: Option<BatchContent>,
-    signals: FrameSignals,
+    bell_and_title: BellAndTitle,
 }
 
 /// What the dashboard shows.
@@ -40,7 +41,7 @@ impl BatchDashboard {
             screen: TerminalScreen::enter(output)?,
             input: DashboardInputs::open(),
             content: None,
-            signals: FrameSignals {
+            bell_and_title: BellAndTitle {
                 beep: false,
                 title: Some(TITLE),
             },
@@ -58,7 +59,7 @@ impl BatchDashboard {
         self.draw(output);
     }
 
-    /// Waits for a key, another size, or the stop or continuation of the process. Can be cancelled.
+    /// Waits for a key, another size, or the stop or continuation of the process. Is cancel safe.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         self.input.next().await
     }
@@ -101,6 +102,7 @@ impl BatchDashboard {
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Option<BatchReport> {
         self.input.events = None;
         self.screen.leave(output);
+        // Until here, SIGTSTP would have left the shell a covered terminal.
         self.input.stop_signals = None;
         self.content.take().map(|content| content.report)
     }
@@ -109,14 +111,14 @@ impl BatchDashboard {
         let Some(content) = &self.content else {
             return;
         };
-        let mut frame = Buffer::empty(area_of(terminal_size().unwrap_or(SIZE_UNKNOWN)));
+        let mut frame = Buffer::empty(area_of(terminal_size().unwrap_or(FALLBACK_SIZE)));
         let scene = BatchScene {
             report: &content.report,
             cells: &content.cells,
             now: &now(),
         };
         scene.draw(&mut frame, self.theme);
-        let signals = std::mem::take(&mut self.signals);
-        self.screen.draw(frame, signals, output);
+        let bell_and_title = std::mem::take(&mut self.bell_and_title);
+        self.screen.draw(frame, bell_and_title, output);
     }
 }

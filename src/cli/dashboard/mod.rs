@@ -15,7 +15,7 @@ use crate::cli::dashboard::keys::{KeyEffect, KeyTarget};
 use crate::cli::dashboard::line_history::LineHistory;
 use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
+use crate::cli::dashboard::screen::{BellAndTitle, TerminalScreen, area_of};
 use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::output::CliOutput;
@@ -52,7 +52,7 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 /// One second, after which the elapsed time changes.
 const SECOND_MS: u64 = 1000;
 /// Size of a terminal that does not report one.
-const SIZE_UNKNOWN: TerminalSize = TerminalSize {
+const FALLBACK_SIZE: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
 };
@@ -126,7 +126,7 @@ pub(crate) struct Dashboard {
     since_frame: Option<Stopwatch>,
     /// Whether the next frame differs from the last one.
     is_changed: bool,
-    signals: FrameSignals,
+    bell_and_title: BellAndTitle,
 }
 
 /// The events of the terminal. After an error there are no more.
@@ -157,7 +157,7 @@ impl Dashboard {
             since_elapsed: Stopwatch::start(),
             since_frame: None,
             is_changed: true,
-            signals: FrameSignals {
+            bell_and_title: BellAndTitle {
                 beep: false,
                 title: Some(TITLE),
             },
@@ -212,8 +212,8 @@ impl Dashboard {
         }
     }
 
-    /// Waits for a key, a changed size, or the stop or continuation of the process. Can be
-    /// cancelled.
+    /// Waits for a key, a changed size, or the stop or continuation of the process.
+    /// Is cancel safe.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         self.input.next().await
     }
@@ -277,8 +277,8 @@ impl Dashboard {
             self.state.open(OpenView::Changes);
         }
         self.questions.push(panel);
-        self.signals.beep = true;
-        self.signals.title = Some(TITLE_QUESTION);
+        self.bell_and_title.beep = true;
+        self.bell_and_title.title = Some(TITLE_QUESTION);
         self.is_changed = true;
     }
 
@@ -295,6 +295,7 @@ impl Dashboard {
         let unsent_message =
             message.map(|line| line.text.into_string() + &std::mem::take(&mut typed_text));
         self.screen.leave(output);
+        // Until here, SIGTSTP would have left the shell a covered terminal.
         self.input.stop_signals = None;
         let questions = self.questions.drain(..);
         DashboardRest {
@@ -358,13 +359,13 @@ impl Dashboard {
             self.state.open(OpenView::Overview);
         }
         if self.questions.is_empty() {
-            self.signals.title = Some(TITLE);
+            self.bell_and_title.title = Some(TITLE);
         }
         self.is_changed = true;
     }
 
     fn search_older(&mut self) {
-        let area = area_of(terminal_size().unwrap_or(SIZE_UNKNOWN));
+        let area = area_of(terminal_size().unwrap_or(FALLBACK_SIZE));
         let body = self.scene().body(area);
         let agent = self.run.agents().get(self.state.agent_index);
         let match_scroll =
@@ -391,14 +392,14 @@ impl Dashboard {
     }
 
     fn draw(&mut self, output: &mut CliOutput<'_>) {
-        let area = area_of(terminal_size().unwrap_or(SIZE_UNKNOWN));
+        let area = area_of(terminal_size().unwrap_or(FALLBACK_SIZE));
         let mut frame = Buffer::empty(area);
         let scroll_max = self.scene().draw(&mut frame, self.settings.theme);
         self.state.limit_scroll(scroll_max);
         let question_scroll_max = self.scene().question_scroll_max(area);
         self.state.question_scroll = self.state.question_scroll.min(question_scroll_max);
-        let signals = std::mem::take(&mut self.signals);
-        self.screen.draw(frame, signals, output);
+        let bell_and_title = std::mem::take(&mut self.bell_and_title);
+        self.screen.draw(frame, bell_and_title, output);
         let now_ms = self.now_ms();
         if let Some(question) = self.questions.first_mut() {
             question.set_shown(now_ms);

@@ -36,7 +36,7 @@ pub trait BatchScheduler: Debug + Send {
     /// Starts a job for these cells.
     async fn submit(&mut self, cells: Vec<u32>) -> Result<()>;
 
-    /// Waits until a job ends; forever if there is none. Can be cancelled.
+    /// Waits until a job ends; forever if there is none. Is cancel safe.
     async fn poll(&mut self) -> Result<EndedJob>;
 
     /// Asks all jobs to park their runs and end; they are polled afterwards.

@@ -36,7 +36,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next signal. Can be cancelled.
+    /// Waits for the next signal. Is cancel safe.
     pub async fn wait(&mut self) {
         self.signals.recv().await;
     }

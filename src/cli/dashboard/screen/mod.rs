@@ -49,7 +49,7 @@ pub(super) struct TerminalScreen {
 
 /// What a frame changes besides its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FrameSignals {
+pub(super) struct BellAndTitle {
     /// Whether the terminal beeps.
     pub(super) beep: bool,
     /// The new title of the window.
@@ -82,10 +82,10 @@ impl TerminalScreen {
     pub(super) fn draw(
         &mut self,
         frame: Buffer,
-        signals: FrameSignals,
+        bell_and_title: BellAndTitle,
         output: &mut CliOutput<'_>,
     ) {
-        let bytes = self.frame_bytes(&frame, signals);
+        let bytes = self.frame_bytes(&frame, bell_and_title);
         self.last_frame = frame;
         if let Ok(bytes) = bytes
             && self.is_entered()
@@ -137,7 +137,11 @@ impl TerminalScreen {
     }
 
     /// Returns the bytes that turn the last frame into `frame`; none if nothing changes.
-    fn frame_bytes(&mut self, frame: &Buffer, signals: FrameSignals) -> std::io::Result<Vec<u8>> {
+    fn frame_bytes(
+        &mut self,
+        frame: &Buffer,
+        bell_and_title: BellAndTitle,
+    ) -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let is_full =
             std::mem::take(&mut self.needs_full_draw) || self.last_frame.area != frame.area;
@@ -145,14 +149,14 @@ impl TerminalScreen {
             self.last_frame = Buffer::empty(frame.area);
         }
         let changes = self.last_frame.diff(frame);
-        if changes.is_empty() && !is_full && signals == FrameSignals::default() {
+        if changes.is_empty() && !is_full && bell_and_title == BellAndTitle::default() {
             return Ok(bytes);
         }
         queue!(bytes, BeginSynchronizedUpdate)?;
-        if let Some(title) = signals.title {
+        if let Some(title) = bell_and_title.title {
             queue!(bytes, SetTitle(title))?;
         }
-        if signals.beep {
+        if bell_and_title.beep {
             bytes.push(BELL);
         }
         if is_full {
