@@ -288,7 +288,7 @@ impl AgentView {
         match &self.activity {
             AgentActivity::Submitting(_) => Some((SpanKind::Others, OTHER_AGENTS)),
             AgentActivity::WaitingForPreparation(what) => Some((SpanKind::Others, what.as_str())),
-            AgentActivity::WaitingForTurn => Some((SpanKind::Turn, "another role")),
+            AgentActivity::WaitingForTurn => Some((SpanKind::OtherRole, "another role")),
             AgentActivity::WaitingForApproval(tool) | AgentActivity::QueuedForApproval(tool) => {
                 Some((SpanKind::Approval, tool.as_str()))
             }

@@ -341,10 +341,13 @@ fn the_timeline_has_what_agents_wait_for() {
     let works = json!({"type": "pipeline", "step": "works", "iteration": 1, "role": "r", "stage": 1,
         "stages": 2, "agents": ["a"]});
     let mut view = fold(&[start_event(&["a", "b"]), works]);
-    assert_eq!(waits(&view, "b"), (vec![], Some((SpanKind::Turn, 20))));
+    assert_eq!(waits(&view, "b"), (vec![], Some((SpanKind::OtherRole, 20))));
     let ended = json!({"type": "run_ended", "status": "interrupted", "summary": "s"});
     apply(&mut view, 3, &ended);
-    assert_eq!(waits(&view, "b"), (vec![(SpanKind::Turn, 20, 30)], None));
+    assert_eq!(
+        waits(&view, "b"),
+        (vec![(SpanKind::OtherRole, 20, 30)], None)
+    );
 }
 
 #[test]

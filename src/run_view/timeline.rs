@@ -54,8 +54,8 @@ pub struct TimelineSpan {
     pub from_ms: u64,
     /// The end; equal to the start for an answer or a vote.
     pub to_ms: u64,
-    /// The model, tool, check or answer, what was written before the first round, or whom or what
-    /// the agent waited for.
+    /// The name of the model, tool, check or answer; of what the model wrote before the first
+    /// round, such as `personas`; or of what the agent waited for.
     pub label: String,
 }
 
@@ -73,8 +73,9 @@ pub enum SpanKind {
     Wait,
     /// A wait for other agents.
     Others,
-    /// A wait until the role of the agent is at work in its pipeline.
-    Turn,
+    /// A wait for another role of the agent's pipeline.
+    #[serde(rename = "turn")]
+    OtherRole,
     /// A wait for the user's approval of a call.
     Approval,
     /// A check of the agent's work.
@@ -180,7 +181,10 @@ impl TimelineLane {
 impl SpanKind {
     /// Returns whether it is a wait whose end is not known when it begins.
     pub fn is_wait(self) -> bool {
-        matches!(self, SpanKind::Others | SpanKind::Turn | SpanKind::Approval)
+        matches!(
+            self,
+            SpanKind::Others | SpanKind::OtherRole | SpanKind::Approval
+        )
     }
 }
 
@@ -191,7 +195,8 @@ impl OpenSpan {
     }
 }
 
-/// Returns the span that `event` ends at `now`, in milliseconds after the start of the run.
+/// Returns the span that `event` reports at `now`, in milliseconds after the start of the run. A
+/// wait before a retry, or for a rate limit, begins then; all other spans end then.
 fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
     let span = |kind, from_ms: u64, to_ms: u64, label: &str| {
         Some(TimelineSpan {

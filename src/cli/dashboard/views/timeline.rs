@@ -52,7 +52,7 @@ struct SpanSign {
 
 fn sign(kind: SpanKind) -> SpanSign {
     let (character, style, rank) = match kind {
-        SpanKind::Turn => ('~', TextStyle::Faint, 1),
+        SpanKind::OtherRole => ('~', TextStyle::Faint, 1),
         SpanKind::Others => ('-', TextStyle::Faint, 2),
         SpanKind::Wait => ('.', TextStyle::Warn, 3),
         SpanKind::Model => ('=', TextStyle::Faint, 4),
