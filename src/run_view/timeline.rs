@@ -54,8 +54,8 @@ pub struct TimelineSpan {
     pub from_ms: u64,
     /// The end; equal to the start for an answer or a vote.
     pub to_ms: u64,
-    /// The name of the model, tool, check or answer; of what the model wrote before the first
-    /// round, such as `personas`; or of what the agent waited for.
+    /// The name of the model, tool, check or answer, or of what the model wrote before the first
+    /// round, such as `personas`; for a wait, whom or what the agent waited for, or why.
     pub label: String,
 }
 

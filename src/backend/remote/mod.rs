@@ -1,5 +1,6 @@
 //! HTTP client for models, the same for every wire format: sends one request, and returns the
-//! events of its reply within limits. It does not retry: the caller decides about that.
+//! events of its reply within limits. It sends a request again only if a refusal shows how to
+//! encode it; whether any other error is retried is the caller's decision.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,7 +46,7 @@ pub struct RemoteBackend {
 impl fmt::Debug for RemoteBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Omits the URL, whose query may hold a key, and the headers.
-        f.debug_struct("Remote")
+        f.debug_struct("RemoteBackend")
             .field("wire", &self.wire)
             .field("errors", &self.errors)
             .finish_non_exhaustive()
@@ -107,6 +108,7 @@ impl RemoteBackend {
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
         );
         if is_about_fields && self.wire.adapt_to_refusal(&message) == RefusalRemedy::Retry {
+            // It holds messages in the refused encoding.
             *self.lock_prefix_cache() = RequestPrefixCache::default();
             tracing::debug!("a refused request is encoded in another way");
             refusal = match self.post(request).await? {
@@ -128,6 +130,8 @@ impl RemoteBackend {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Posts a request once. The outer error is that no response came; the inner one, that its
+    /// status is not success.
     async fn post(
         &self,
         request: &ModelRequest<'_>,
