@@ -401,7 +401,7 @@ pub(crate) fn write_in_panic(bytes: &[u8]) {
 
 impl std::fmt::Debug for CliOutput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output").finish_non_exhaustive()
+        f.debug_struct("CliOutput").finish_non_exhaustive()
     }
 }
 
