@@ -222,7 +222,7 @@ fn redacted_output(cell: &CellDir, redactor: Redactor) -> Result<CliOutput<'stat
     Ok(CliOutput::with_writers(out, err).without_transients())
 }
 
-/// Returns the process as if it had been started in the directory `work`, without a terminal.
+/// Returns `host` as if massgen had been started in the directory `work`, without a terminal.
 pub(super) fn cell_host(host: &Host, work: AbsPath) -> Host {
     Host {
         project: work.clone(),
@@ -236,7 +236,7 @@ pub(super) fn cell_host(host: &Host, work: AbsPath) -> Host {
     }
 }
 
-/// Fills the empty work with the files of the project.
+/// Fills the empty directory `work` of a cell with the files of the project.
 async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<'_>) -> Result<()> {
     let created_ns = cell.work_created_ns()?;
     match &run.task.project {

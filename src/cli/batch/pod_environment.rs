@@ -23,7 +23,7 @@ const PATH: &str = "PATH";
 const UNKNOWN_VALUE: &str = "value-of-a-secret-of-the-cluster";
 
 /// Reads the file `name` of `--kubernetes`.
-pub(super) fn read_settings(name: &str, host: &Host) -> Result<KubernetesSettings> {
+pub(super) fn read_pod_settings(name: &str, host: &Host) -> Result<KubernetesSettings> {
     let bytes = read_capped(&host.cwd.join(name), KUBERNETES_FILE_BYTES_MAX)?;
     let file_error = |why: &str| {
         Error::new(ErrorKind::Usage, format!("`{name}` {why}"))
@@ -97,7 +97,7 @@ pub(super) fn pod_variables(
     variables
 }
 
-/// Returns the process as pods see it. Keys in secrets are there, with other values.
+/// Returns `host` as it is for pods. Keys in secrets are there, with other values.
 pub(super) fn host_of_pods(settings: &KubernetesSettings, host: &Host) -> Host {
     let mut pod_host = host.clone();
     pod_host.env = pod_variables(settings, host);

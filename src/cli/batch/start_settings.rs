@@ -9,7 +9,7 @@ use crate::batch::task::BatchTask;
 use crate::batch::worker_script::{WorkerScript, job_variables};
 use crate::cli::args::batch::{BatchEngine, BatchStartSettingsArguments, QueueArguments};
 use crate::cli::batch::pod_environment::{
-    WORKERS_MAX, host_of_pods, pod_executable, pod_variables, read_settings, require_project,
+    WORKERS_MAX, host_of_pods, pod_executable, pod_variables, read_pod_settings, require_project,
     require_storage,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -32,7 +32,7 @@ const PARALLEL_DEFAULT: usize = 4;
 /// How the cells of a batch are started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BatchStartSettings {
-    /// What starts them.
+    /// Where they run.
     #[serde(rename = "on")]
     pub(super) engine: BatchEngine,
     /// The number of jobs at the same time.
@@ -44,7 +44,7 @@ pub(super) struct BatchStartSettings {
     slurm: SlurmSettings,
     /// The commands of another queue, as they were when the user named their file.
     commands: Option<QueueCommands>,
-    /// The pods of Kubernetes, as their file was when the user named it.
+    /// The settings of pods of Kubernetes, as their file was when the user named it.
     kubernetes: Option<KubernetesSettings>,
     /// The weakest sandbox that nodes may have.
     require_sandbox: Option<SandboxLevel>,
@@ -59,7 +59,7 @@ impl BatchStartSettings {
         host: &Host,
     ) -> Result<Self> {
         let saved_settings = match batch.map(Self::read_saved).transpose() {
-            // The user names the engine again.
+            // Damaged settings are replaced, as the hint about them asks the user to.
             Err(_) if arguments.engine.is_some() => None,
             settings => settings?.flatten(),
         };
@@ -88,7 +88,7 @@ impl BatchStartSettings {
             .transpose()?;
         let pods_file = queue.kubernetes.as_deref();
         let kubernetes = pods_file
-            .map(|name| read_settings(name, host))
+            .map(|name| read_pod_settings(name, host))
             .transpose()?;
         let settings = Self {
             engine,
@@ -113,7 +113,7 @@ impl BatchStartSettings {
         Ok(settings)
     }
 
-    /// Checks that what starts the cells has what it needs.
+    /// Checks that the settings have what the engine needs.
     fn require_complete(&self, host: &Host) -> Result<()> {
         let reject = |message: &str, hint: &str| {
             Err(Error::new(ErrorKind::Usage, message.to_owned()).with_hint(hint))
@@ -141,15 +141,15 @@ impl BatchStartSettings {
 
     /// Checks that jobs have the project of `task`, as far as that can be known.
     pub(super) fn require_project(&self, task: &BatchTask, host: &Host) -> Result<()> {
-        match self.pods() {
+        match self.pod_settings() {
             Some(settings) => require_project(settings, task, host),
             None => Ok(()),
         }
     }
 
-    /// Returns the process as jobs see it: those of a queue get few variables of the user's shell.
+    /// Returns `host` as it is for jobs: those of a queue get few variables of the user's shell.
     pub(super) fn host_of_jobs(&self, host: &Host) -> Host {
-        if let Some(settings) = self.pods() {
+        if let Some(settings) = self.pod_settings() {
             return host_of_pods(settings, host);
         }
         let mut job_host = host.clone();
@@ -172,8 +172,8 @@ impl BatchStartSettings {
         }
     }
 
-    /// Returns the pods of Kubernetes, if they run the cells.
-    fn pods(&self) -> Option<&KubernetesSettings> {
+    /// Returns the settings of the pods, if pods run the cells.
+    fn pod_settings(&self) -> Option<&KubernetesSettings> {
         let settings = self.kubernetes.as_ref();
         settings.filter(|_| self.engine == BatchEngine::Kubernetes)
     }
@@ -211,7 +211,7 @@ impl BatchStartSettings {
             .require_sandbox
             .map(|level| ["--require-sandbox".to_owned(), level.to_string()]);
         let mut arguments: Vec<String> = level_option.into_iter().flatten().collect();
-        if let Some(settings) = self.pods() {
+        if let Some(settings) = self.pod_settings() {
             // Kubernetes replaces pods that fail.
             arguments.push("--fail-only-on-signals".to_owned());
             let script = WorkerScript {
