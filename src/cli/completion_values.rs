@@ -48,10 +48,11 @@ enum CompletionKind {
 /// What the words before the cursor decide about a completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CompletionContext {
+    /// What is completed; `None` if nothing is known about the position.
     kind: Option<CompletionKind>,
-    /// The config that the words before it name.
+    /// The config that these words name.
     config: Option<String>,
-    /// The batch that they name.
+    /// The batch that these words name.
     batch: Option<String>,
 }
 
@@ -62,6 +63,7 @@ pub(crate) fn print_values(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // The scripts put `--` before the words of the command line.
     let words = words.strip_prefix(&["--"]).unwrap_or(&words);
     let Some((prefix, earlier_words)) = words.split_last() else {
         return Ok(());
@@ -106,11 +108,11 @@ fn find_context(earlier_words: &[&str]) -> CompletionContext {
         }
     }
     context.kind = match pending_option {
-        Some(arg) => option_value(&arg),
+        Some(arg) => kind_for_option(&arg),
         None => command
             .get_positionals()
             .nth(positionals)
-            .and_then(|arg| positional_value(&command, arg)),
+            .and_then(|arg| kind_for_positional(&command, arg)),
     };
     context
 }
@@ -128,7 +130,7 @@ fn find_option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     })
 }
 
-fn option_value(arg: &Arg) -> Option<CompletionKind> {
+fn kind_for_option(arg: &Arg) -> Option<CompletionKind> {
     match arg.get_long()? {
         "config" => Some(CompletionKind::Config),
         "model" => Some(CompletionKind::Model),
@@ -139,7 +141,7 @@ fn option_value(arg: &Arg) -> Option<CompletionKind> {
     }
 }
 
-fn positional_value(command: &Command, arg: &Arg) -> Option<CompletionKind> {
+fn kind_for_positional(command: &Command, arg: &Arg) -> Option<CompletionKind> {
     match (command.get_bin_name()?, arg.get_id().as_str()) {
         ("massgen config show", "name") => Some(CompletionKind::Example),
         ("massgen models", "pattern") => Some(CompletionKind::Model),
