@@ -20,11 +20,10 @@ use crate::path::AbsPath;
 use crate::resume::{InterruptedRun, find_interrupted_of, was_stopped_by_user};
 use crate::text::{count_noun, single_line};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::reject_symlinks;
-use crate::world::store::runs::name_of;
 use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::{PreviousTurn, TurnMetadata};
 use crate::world::store::sessions::{SessionDir, find, list};
+use crate::world::store::{reject_symlinks, runs};
 
 /// Maximum length of a task on one line, in characters.
 const TASK_CHARS_MAX: usize = 60;
@@ -139,10 +138,11 @@ impl ListedSession {
         }
     }
 
-    /// Returns whether the user stopped the run of the last saved turn, after an answer.
+    /// Returns whether the user stopped the run of the last saved turn. Such a turn is saved if an
+    /// agent had answered.
     fn was_last_turn_stopped(&self, logs: &AbsPath) -> bool {
         let last_turn = self.last_turn.as_ref().ok().and_then(Option::as_ref);
-        let run = last_turn.and_then(|last| name_of(&last.log_dir));
+        let run = last_turn.and_then(|last| runs::name_of(&last.log_dir));
         run.is_some_and(|run| was_stopped_by_user(&run, logs))
     }
 }
@@ -180,9 +180,9 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
     Ok(())
 }
 
-/// Returns the interrupted runs of the sessions whose last turn can be resumed, by session.
-/// Searches the runs only if a session has a turn without a result, or its last run has recorded
-/// that the user stopped it; without readable records, it knows nothing about them.
+/// Returns the interrupted run of each session whose last turn can be resumed, by the session's id;
+/// none if the records cannot be read. Searches the runs only if there may be such a session: one
+/// with an unsaved turn, or whose last saved turn the user stopped.
 fn interrupted_runs(sessions: &[ListedSession], host: &Host) -> BTreeMap<String, InterruptedRun> {
     let logs = logs_directory(host);
     let may_be_resumed = |listed: &&ListedSession| {
@@ -286,10 +286,10 @@ fn to_text(turn: &PreviousTurn) -> String {
         metadata.task.trim().replace('\n', "\n> "),
         answer.trim(),
     );
-    for opened in &metadata.opened {
+    for opened_path in &metadata.opened {
         let line = format!(
             "{:<5} {} (turn {})\n",
-            opened.permission, opened.path, opened.turn
+            opened_path.permission, opened_path.path, opened_path.turn
         );
         text.push_str(&line);
     }
