@@ -10,7 +10,7 @@ use crate::path::AbsPath;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress, DeliveryStep};
 use crate::world::delivery::read_state::read_state;
-use crate::world::delivery::session::open_root;
+use crate::world::delivery::step_runner::open_root;
 use crate::world::store::delivery_names::{list_names, pipeline_of, run_of};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::file;
@@ -108,8 +108,8 @@ impl DeliveredFiles {
         if !is_closed || !is_own {
             return;
         }
-        let session_steps = state.steps.iter().take(state.session_steps);
-        for step in session_steps.filter(|step| is_file_step(step)) {
+        let transaction_steps = state.steps.iter().take(state.transaction_steps);
+        for step in transaction_steps.filter(|step| is_file_step(step)) {
             let Some(root) = state.roots.get(step.root) else {
                 continue;
             };

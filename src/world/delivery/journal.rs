@@ -1,7 +1,6 @@
 //! The journal of a delivery: one line for each step before anything is changed, and one when a
-//! session of steps begins, is rolled back and ends, and when hidden directories for slots are
-//! created and removed. Each line has a checksum; an incomplete last
-//! line was never acted upon.
+//! transaction begins, is rolled back and ends, and when hidden directories for slots are created
+//! and removed. Each line has a checksum; an incomplete last line was never acted upon.
 
 use std::io::{BufRead, Read};
 
@@ -44,7 +43,7 @@ pub(super) enum JournalRecord {
     /// A step that is prepared, or its new version.
     Step(DeliveryStep),
     /// A hidden directory for slots is about to be created next to the user's files, for one
-    /// session.
+    /// transaction.
     #[serde(rename = "room")]
     SlotDirectory {
         /// The number of the root that contains it.
@@ -54,21 +53,21 @@ pub(super) enum JournalRecord {
     },
     /// Everything is prepared: from now on the user's tree is changed.
     #[serde(rename = "begun")]
-    SessionBegun {
-        /// The direction of the session.
+    TransactionBegun {
+        /// The direction of the transaction.
         #[serde(rename = "way")]
         direction: StepDirection,
         /// The numbers of the steps that are applied; all if absent.
         #[serde(rename = "only", default, skip_serializing_if = "Option::is_none")]
         selected_steps: Option<Vec<u32>>,
     },
-    /// Something failed: the session is being rolled back.
+    /// Something failed: the transaction is being rolled back.
     #[serde(rename = "turned")]
     RollbackBegun,
-    /// The session has ended, and no file of the user's is in an intermediate state.
+    /// The transaction has ended, and no file of the user's is in an intermediate state.
     #[serde(rename = "ended")]
-    SessionEnded,
-    /// The hidden directories of the session have been removed: nothing is left to do.
+    TransactionEnded,
+    /// The hidden directories of the transaction have been removed: nothing is left to do.
     #[serde(rename = "cleared")]
     SlotDirectoriesRemoved,
 }
@@ -78,22 +77,22 @@ pub(super) enum JournalRecord {
 pub(super) struct JournalRoot {
     /// Its path.
     pub(super) path: AbsPath,
-    /// Where its slots are during a session.
+    /// Where its slots are during a transaction.
     pub(super) slots: SlotLocation,
 }
 
-/// Where slots are during a session.
+/// Where slots are during a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SlotLocation {
     /// In the delivery's directory, which is on the same file system as the root.
     Delivery,
     /// In a hidden directory of the root, which is on another file system than the delivery's
-    /// directory. Before and after a session the slots are in the delivery's directory too.
+    /// directory. Before and after a transaction the slots are in the delivery's directory too.
     Root,
 }
 
-/// The direction of a session.
+/// The direction of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StepDirection {
@@ -228,11 +227,11 @@ pub(super) struct JournalState {
     pub(super) roots: Vec<JournalRoot>,
     /// The steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
-    /// How many of them belong to a session that has begun.
-    pub(super) session_steps: usize,
-    /// The offset of the line that begins the last session, in bytes.
-    pub(super) session_start: u64,
-    /// The hidden directories of the last session, each with the number of its root.
+    /// How many of them belong to a transaction that has begun.
+    pub(super) transaction_steps: usize,
+    /// The offset of the line that begins the last transaction, in bytes.
+    pub(super) transaction_start: u64,
+    /// The hidden directories of the last transaction, each with the number of its root.
     pub(super) slot_directories: Vec<(usize, String)>,
     /// The progress of the delivery.
     pub(super) progress: DeliveryProgress,
@@ -245,7 +244,7 @@ pub(super) struct JournalState {
 pub(super) enum DeliveryProgress {
     /// No file of the user's has been changed yet.
     Prepared,
-    /// A session is open.
+    /// A transaction is open.
     Open {
         /// Its direction.
         direction: StepDirection,
@@ -254,7 +253,7 @@ pub(super) enum DeliveryProgress {
         /// Whether it was being rolled back.
         is_rolling_back: bool,
     },
-    /// No session is open.
+    /// No transaction is open.
     Closed,
 }
 
@@ -303,16 +302,16 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     seal,
                     roots,
                     steps: Vec::new(),
-                    session_steps: 0,
-                    session_start: 0,
+                    transaction_steps: 0,
+                    transaction_start: 0,
                     slot_directories: Vec::new(),
                     progress: DeliveryProgress::Prepared,
                     len,
                 });
             }
             (Some(state), record) => {
-                if let JournalRecord::SessionBegun { .. } = record {
-                    state.session_start = state.len;
+                if let JournalRecord::TransactionBegun { .. } = record {
+                    state.transaction_start = state.len;
                 }
                 state.apply(record);
                 state.len = len;
@@ -334,11 +333,11 @@ impl JournalState {
                 }
             }
             JournalRecord::SlotDirectory { root, name } => self.slot_directories.push((root, name)),
-            JournalRecord::SessionBegun {
+            JournalRecord::TransactionBegun {
                 direction,
                 selected_steps,
             } => {
-                self.session_steps = self.steps.len();
+                self.transaction_steps = self.steps.len();
                 self.progress = DeliveryProgress::Open {
                     direction,
                     selected_steps,
@@ -353,7 +352,7 @@ impl JournalState {
                     *is_rolling_back = true;
                 }
             }
-            JournalRecord::SessionEnded => self.progress = DeliveryProgress::Closed,
+            JournalRecord::TransactionEnded => self.progress = DeliveryProgress::Closed,
             JournalRecord::SlotDirectoriesRemoved => self.slot_directories.clear(),
         }
     }

@@ -16,7 +16,7 @@ mod journal;
 pub mod store;
 pub mod git_layer;
 mod swap;
-mod session;
+mod step_runner;
 pub mod recovery;
 pub mod planning;
 pub mod contents;

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress};
-use crate::world::delivery::session::{DeliverySession, JournalSession};
+use crate::world::delivery::step_runner::{JournalTransaction, StepRunner};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::store::delivery_names::list_names;
 use crate::world::sys::state_files::clear;
@@ -48,15 +48,15 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
         // The journal does not exist, or not even its first line is complete.
         return clear::remove(&delivery.delivery_dir.journal()).map(|()| None);
     };
-    let (progress, start) = (journal.progress.clone(), journal.session_start);
-    let mut session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
+    let (progress, start) = (journal.progress.clone(), journal.transaction_start);
+    let mut runner = StepRunner::from_journal(delivery.delivery_dir.clone(), journal)?;
     match progress {
         DeliveryProgress::Closed => {
-            session.clear_slot_dirs()?;
+            runner.clear_slot_dirs()?;
             Ok(None)
         }
         DeliveryProgress::Prepared => {
-            session.discard_from(0)?;
+            runner.discard_from(0)?;
             Ok(Some("nothing had been changed yet".to_owned()))
         }
         DeliveryProgress::Open {
@@ -64,8 +64,12 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
             selected_steps,
             is_rolling_back,
         } => {
-            let journal_session = JournalSession { direction, start };
-            session.resume(journal_session, selected_steps.as_ref(), is_rolling_back)?;
+            let journal_transaction = JournalTransaction { direction, start };
+            runner.resume(
+                journal_transaction,
+                selected_steps.as_ref(),
+                is_rolling_back,
+            )?;
             let note = if is_rolling_back {
                 "it was rolled back"
             } else {

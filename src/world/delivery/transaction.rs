@@ -23,7 +23,7 @@ use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::read_state::file_state;
 use crate::world::delivery::recovery::recover_delivery;
-use crate::world::delivery::session::{DeliverySession, open_root};
+use crate::world::delivery::step_runner::{StepRunner, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::io::file_change::{ChangeKind, FileChange};
@@ -59,21 +59,21 @@ pub fn apply(
         let mut transaction = ApplyTransaction {
             delivery,
             plan,
-            session: open_session(delivery, plan)?,
+            runner: open_runner(delivery, plan)?,
         };
-        let first_number = transaction.session.steps.len();
+        let first_number = transaction.runner.steps.len();
         let preparation = transaction.prepare(&choices);
         let indices = match preparation {
             Ok(indices) => indices,
             Err(error) => {
-                transaction.session.discard_from(first_number)?;
+                transaction.runner.discard_from(first_number)?;
                 return Err(error);
             }
         };
         let numbers = step_numbers(first_number, indices.len());
         let skipped = transaction
-            .session
-            .run_session(StepDirection::Forward, Some(numbers.clone()))?;
+            .runner
+            .run_transaction(StepDirection::Forward, Some(numbers.clone()))?;
         for (index, number) in indices.into_iter().zip(numbers) {
             if let Some(outcome) = outcomes.get_mut(index) {
                 *outcome = Some(skipped.get(&number).copied().unwrap_or(SwapOutcome::Done));
@@ -97,16 +97,15 @@ fn step_numbers(first_number: usize, count: usize) -> Vec<u32> {
         .collect()
 }
 
-/// Starts the session of `delivery`, or resumes it.
-fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<DeliverySession> {
+/// Returns what runs the steps of `delivery`, some of which may have been applied earlier.
+fn open_runner(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<StepRunner> {
     recover_delivery(delivery)?;
     match delivery.read_journal()? {
-        None => DeliverySession::begin(delivery.delivery_dir.clone(), &plan.roots),
+        None => StepRunner::begin(delivery.delivery_dir.clone(), &plan.roots),
         Some(journal) => {
-            let mut session =
-                DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
-            session.open_slot_dirs()?;
-            Ok(session)
+            let mut runner = StepRunner::from_journal(delivery.delivery_dir.clone(), journal)?;
+            runner.open_slot_dirs()?;
+            Ok(runner)
         }
     }
 }
@@ -115,7 +114,7 @@ fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Delivery
 struct ApplyTransaction<'a> {
     delivery: &'a OpenDelivery,
     plan: &'a DeliveryPlan,
-    session: DeliverySession,
+    runner: StepRunner,
 }
 
 impl ApplyTransaction<'_> {
@@ -143,14 +142,14 @@ impl ApplyTransaction<'_> {
         Ok(indices)
     }
 
-    /// Fills the slot of the step for `entry`, and adds the step to the session. The outer error
-    /// does not name the path of the entry yet; the inner one is complete.
+    /// Fills the slot of the step for `entry`, and adds the step. The outer error does not name the
+    /// path of the entry yet; the inner one is complete.
     fn add_step(
         &mut self,
         entry: &DeliveryEntry,
         source_dir: Option<&DirectoryHandle>,
     ) -> std::result::Result<Result<()>, FileSystemError> {
-        let Ok(number) = u32::try_from(self.session.steps.len()) else {
+        let Ok(number) = u32::try_from(self.runner.steps.len()) else {
             return Err(FileSystemError::Limit("it has too many steps"));
         };
         let mut step = DeliveryStep {
@@ -161,7 +160,7 @@ impl ApplyTransaction<'_> {
             ours: entry.ours.clone(),
             hunks: agent_hunks(entry),
         };
-        let slots = match self.session.delivery_tree(entry.root) {
+        let slots = match self.runner.delivery_tree(entry.root) {
             Ok(tree) => tree.slots.try_clone()?,
             Err(error) => return Ok(Err(error)),
         };
@@ -171,11 +170,11 @@ impl ApplyTransaction<'_> {
         }
         // The slots of a tree on another file system are copied when the session ends, and so get
         // other inodes.
-        if self.session.has_separate_slots(entry.root) {
+        if self.runner.has_separate_slots(entry.root) {
             step.theirs = step.theirs.without_inode();
             step.ours = step.ours.without_inode();
         }
-        Ok(self.session.add_step(step))
+        Ok(self.runner.add_step(step))
     }
 
     /// Fills the slot with the new content of the path. Returns the state of the slot.

@@ -24,7 +24,7 @@ use crate::world::delivery::layer_file::restore_layer_file;
 use crate::world::delivery::planning::PartialFiles;
 use crate::world::delivery::read_state::{file_state, read_state};
 use crate::world::delivery::recovery::recover_delivery;
-use crate::world::delivery::session::{DeliverySession, SkippedSteps, open_root};
+use crate::world::delivery::step_runner::{SkippedSteps, StepRunner, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::sys::dir::DirectoryHandle;
@@ -116,7 +116,7 @@ struct HunkStep {
 #[derive(Debug)]
 pub struct AppliedDelivery {
     delivery: Arc<OpenDelivery>,
-    session: DeliverySession,
+    runner: StepRunner,
     /// The state of each step's path.
     states: Vec<DeliveredState>,
     /// Whether each step is currently applied.
@@ -125,17 +125,17 @@ pub struct AppliedDelivery {
 
 impl AppliedDelivery {
     /// Inspects every path of `delivery`; `None` if nothing of it was applied. An interrupted
-    /// session is recovered first. Other parts of this process may still read the delivery.
+    /// transaction is recovered first. Other parts of this process may still read the delivery.
     pub fn open(delivery: impl Into<Arc<OpenDelivery>>) -> Result<Option<Self>> {
         let delivery = delivery.into();
         recover_delivery(&delivery)?;
         let Some(journal) = delivery.read_journal()? else {
             return Ok(None);
         };
-        let session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
+        let runner = StepRunner::from_journal(delivery.delivery_dir.clone(), journal)?;
         let mut applied_delivery = Self {
             delivery,
-            session,
+            runner,
             states: Vec::new(),
             applied_flags: Vec::new(),
         };
@@ -150,16 +150,16 @@ impl AppliedDelivery {
 
     /// Returns the trees that contain its paths.
     pub fn roots(&self) -> Vec<AbsPath> {
-        self.session.root_paths()
+        self.runner.root_paths()
     }
 
     /// Returns every file, symlink and directory with a changed mode, with what was done there and
     /// its current state.
     pub fn listed_paths(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
-        let pairs = self.session.steps.iter().zip(&self.states);
+        let pairs = self.runner.steps.iter().zip(&self.states);
         pairs.filter_map(|(step, state)| {
             let entry = plan_entry(step, StepDirection::Forward);
-            let path = self.session.path(step);
+            let path = self.runner.path(step);
             entry.is_listed().then(|| (path, entry.action(), *state))
         })
     }
@@ -167,12 +167,12 @@ impl AppliedDelivery {
     /// Returns what was reverted, sorted by path.
     pub fn reverted_changes(&self) -> Vec<RevertedChange> {
         let mut reverted: BTreeMap<AbsPath, RevertedChange> = BTreeMap::new();
-        for (index, (step, state)) in self.session.steps.iter().zip(&self.states).enumerate() {
+        for (index, (step, state)) in self.runner.steps.iter().zip(&self.states).enumerate() {
             let entry = plan_entry(step, StepDirection::Forward);
             if *state != DeliveredState::Reverted || !entry.is_listed() {
                 continue;
             }
-            let path = self.session.path(step);
+            let path = self.runner.path(step);
             let change = RevertedChange {
                 path: path.clone(),
                 action: entry.action(),
@@ -200,7 +200,7 @@ impl AppliedDelivery {
     }
 
     fn last_step(&self, change: &RevertedChange) -> Result<DeliveryStep> {
-        let step = self.session.steps.get(change.last_step).cloned();
+        let step = self.runner.steps.get(change.last_step).cloned();
         step.ok_or_else(|| Error::bug("a change that was reverted has no step"))
     }
 
@@ -228,7 +228,7 @@ impl AppliedDelivery {
     /// Returns the first step of the file of `last_step`, if it delivered the file as a whole and
     /// is reverted too.
     fn first_whole_step(&self, last_step: &DeliveryStep) -> Option<DeliveryStep> {
-        let mut steps = self.session.steps.iter().zip(&self.states);
+        let mut steps = self.runner.steps.iter().zip(&self.states);
         let (first_step, state) =
             steps.find(|(step, _)| step.root == last_step.root && step.rel == last_step.rel)?;
         let is_whole = first_step.hunks.is_none() && *state == DeliveredState::Reverted;
@@ -243,7 +243,7 @@ impl AppliedDelivery {
 
     /// Returns whether some path was not reverted, even if it has been changed since.
     pub fn is_in_effect(&self) -> bool {
-        let mut steps = self.session.steps.iter().zip(&self.applied_flags);
+        let mut steps = self.runner.steps.iter().zip(&self.applied_flags);
         steps.any(|(step, is_applied)| {
             *is_applied && plan_entry(step, StepDirection::Forward).is_listed()
         })
@@ -254,7 +254,7 @@ impl AppliedDelivery {
     pub fn partial_files(&self) -> PartialFiles {
         let mut partial_paths = BTreeSet::new();
         // The last applied step of a path determines what is there.
-        for (index, step) in self.session.steps.iter().enumerate() {
+        for (index, step) in self.runner.steps.iter().enumerate() {
             let file_key = (step.root, step.rel.clone());
             let is_applied = self.states.get(index) == Some(&DeliveredState::Applied);
             if is_applied && step.hunks.is_some() {
@@ -269,7 +269,7 @@ impl AppliedDelivery {
     /// Returns both sides of every change, sorted by path.
     pub fn differences(&mut self) -> impl Iterator<Item = Result<DeliveryDifference>> + '_ {
         let mut steps: Vec<(DeliveryStep, DeliveredState)> = self
-            .session
+            .runner
             .steps
             .iter()
             .cloned()
@@ -325,9 +325,9 @@ impl AppliedDelivery {
 
     /// Returns the indices of the steps that can be taken in this direction, sorted by path.
     fn applicable_steps(&self, direction: UndoDirection) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.session.steps.len()).collect();
+        let mut order: Vec<usize> = (0..self.runner.steps.len()).collect();
         order.sort_by_key(|index| {
-            self.session
+            self.runner
                 .steps
                 .get(*index)
                 .map(|s| (s.root, s.rel.clone()))
@@ -348,19 +348,19 @@ impl AppliedDelivery {
         parts: &BTreeMap<AbsPath, ReappliedPart>,
     ) -> Result<Vec<UndoRow>> {
         let mut plan = DeliveryPlan {
-            roots: self.session.root_paths(),
+            roots: self.runner.root_paths(),
             ..DeliveryPlan::default()
         };
         let mut wanted_choices = Vec::new();
         for index in order {
-            let Some(step) = self.session.steps.get(*index) else {
+            let Some(step) = self.runner.steps.get(*index) else {
                 continue;
             };
             let mut entry = plan_entry(step, direction.step_direction());
             if self.states.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
-            wanted_choices.push(if is_wanted(&self.session.path(step), &entry) {
+            wanted_choices.push(if is_wanted(&self.runner.path(step), &entry) {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
@@ -372,7 +372,7 @@ impl AppliedDelivery {
             .iter()
             .zip(&choices)
             .filter(|(_, choice)| **choice == DeliveryChoice::Apply)
-            .filter_map(|(index, _)| self.session.steps.get(*index).map(|step| step.number))
+            .filter_map(|(index, _)| self.runner.steps.get(*index).map(|step| step.number))
             .collect();
         let (skipped, hunk_steps) = self.run_steps(direction, numbers, parts)?;
         let mut rows = Vec::new();
@@ -382,7 +382,7 @@ impl AppliedDelivery {
             .zip(&choices)
             .zip(&wanted_choices)
         {
-            let number = self.session.steps.get(*index).map(|step| step.number);
+            let number = self.runner.steps.get(*index).map(|step| step.number);
             let skip_reason = number.and_then(|number| skipped.get(&number).copied());
             let Some(outcome) = step_outcome(entry, *choice, skip_reason, *wanted_choice) else {
                 continue;
@@ -404,8 +404,8 @@ impl AppliedDelivery {
         Ok(rows)
     }
 
-    /// Takes the steps with these numbers, and in the same session new ones that leave only `parts`
-    /// of the files. Returns the steps that were skipped, and the new ones by path.
+    /// Takes the steps with these numbers, and in the same transaction new ones that leave only
+    /// `parts` of the files. Returns the steps that were skipped, and the new ones by path.
     fn run_steps(
         &mut self,
         direction: UndoDirection,
@@ -415,20 +415,20 @@ impl AppliedDelivery {
         if numbers.is_empty() {
             return Ok((SkippedSteps::new(), BTreeMap::new()));
         }
-        self.session.open_slot_dirs()?;
-        self.session.fill_slot_dirs(&numbers)?;
-        let first_number = self.session.steps.len();
+        self.runner.open_slot_dirs()?;
+        self.runner.fill_slot_dirs(&numbers)?;
+        let first_number = self.runner.steps.len();
         let added_steps = match self.add_hunk_steps(&numbers, parts) {
             Ok(added_steps) => added_steps,
             Err(error) => {
-                self.session.discard_from(first_number)?;
+                self.runner.discard_from(first_number)?;
                 return Err(error);
             }
         };
         numbers.extend(added_steps.values().map(|step| step.number));
         let skipped = self
-            .session
-            .run_session(direction.step_direction(), Some(numbers))?;
+            .runner
+            .run_transaction(direction.step_direction(), Some(numbers))?;
         Ok((skipped, added_steps))
     }
 
@@ -441,7 +441,7 @@ impl AppliedDelivery {
     ) -> Result<BTreeMap<AbsPath, HunkStep>> {
         let mut added_steps = BTreeMap::new();
         for change in self.reverted_changes() {
-            let last_step = self.session.steps.get(change.last_step).cloned();
+            let last_step = self.runner.steps.get(change.last_step).cloned();
             let step = last_step.filter(|step| numbers.contains(&step.number));
             let part = parts.get(&change.path);
             if let (Some(step), Some(part)) = (step, part)
@@ -476,7 +476,7 @@ impl AppliedDelivery {
         {
             return Ok(None);
         }
-        let path = self.session.path(last_step);
+        let path = self.runner.path(last_step);
         let changed_error = || {
             let message = format!("`{path}` was changed while you chose its hunks");
             Error::new(ErrorKind::Usage, message).with_hint("nothing was applied")
@@ -491,13 +491,13 @@ impl AppliedDelivery {
             None => new.clone(),
         };
         if hunks.is_some() {
-            let tree = &self.session.delivery_tree(last_step.root)?.root;
+            let tree = &self.runner.delivery_tree(last_step.root)?.root;
             restore_layer_file(&self.delivery, tree, last_step, &new)?;
         }
         // The rest of a merged text cannot be offered later: its plan would not merge.
         let layer_contents = self.layer_contents(last_step);
         let is_agents_version = layer_contents == Some(FileContents::Whole(new.into_bytes()));
-        let number = u32::try_from(self.session.steps.len())
+        let number = u32::try_from(self.runner.steps.len())
             .ok()
             .ok_or_else(|| Error::bug("a delivery has too many steps"))?;
         let mut step = DeliveryStep {
@@ -506,7 +506,7 @@ impl AppliedDelivery {
             hunks: hunks.filter(|_| is_agents_version),
             ..last_step.clone()
         };
-        let tree = self.session.delivery_tree(last_step.root)?;
+        let tree = self.runner.delivery_tree(last_step.root)?;
         let owner = tree.root.meta(&last_step.rel).ok();
         let attributes = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
@@ -517,10 +517,10 @@ impl AppliedDelivery {
         let fill_result = slot::create_from_bytes(&tree.slots, &name, text.as_bytes(), &attributes);
         let slot = fill_result.map_err(|fault| delivery_error("prepare", &path, fault))?;
         step.ours = file_state(&slot);
-        if self.session.has_separate_slots(last_step.root) {
+        if self.runner.has_separate_slots(last_step.root) {
             step.ours = step.ours.without_inode();
         }
-        self.session.add_step(step)?;
+        self.runner.add_step(step)?;
         Ok(Some(HunkStep { number, hunks }))
     }
 
@@ -534,16 +534,16 @@ impl AppliedDelivery {
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
     fn refuse_special(&mut self, order: &[usize], paths: &[AbsPath]) -> Result<()> {
         for index in order {
-            let Some(step) = self.session.steps.get(*index).cloned() else {
+            let Some(step) = self.runner.steps.get(*index).cloned() else {
                 continue;
             };
             if self.states.get(*index) != Some(&DeliveredState::Changed)
-                || !is_selected(&self.session.path(&step), paths)
+                || !is_selected(&self.runner.path(&step), paths)
             {
                 continue;
             }
-            let path = self.session.path(&step);
-            let kind_result = self.session.delivery_tree(step.root)?.special_file(&step);
+            let path = self.runner.path(&step);
+            let kind_result = self.runner.delivery_tree(step.root)?.special_file(&step);
             if let Some(kind) =
                 kind_result.map_err(|fault| delivery_error("look at", &path, fault))?
             {
@@ -571,11 +571,11 @@ impl AppliedDelivery {
         // Of the steps of one path, the one that is taken first meets the current version.
         let mut accepted_files = BTreeSet::new();
         for index in order {
-            let Some(step) = self.session.steps.get(index).cloned() else {
+            let Some(step) = self.runner.steps.get(index).cloned() else {
                 continue;
             };
             if self.states.get(index) != Some(&DeliveredState::Changed)
-                || !is_selected(&self.session.path(&step), paths)
+                || !is_selected(&self.runner.path(&step), paths)
             {
                 continue;
             }
@@ -586,10 +586,10 @@ impl AppliedDelivery {
                 continue;
             }
             let mut current = self.current_state(&step)?;
-            if self.session.has_separate_slots(step.root) {
+            if self.runner.has_separate_slots(step.root) {
                 current = current.without_inode();
             }
-            self.session.replace_step(match step_direction {
+            self.runner.replace_step(match step_direction {
                 StepDirection::Back => DeliveryStep {
                     ours: current,
                     hunks: None,
@@ -605,8 +605,8 @@ impl AppliedDelivery {
     }
 
     fn current_state(&mut self, step: &DeliveryStep) -> Result<PathState> {
-        let path = self.session.path(step);
-        let tree = self.session.delivery_tree(step.root)?;
+        let path = self.runner.path(step);
+        let tree = self.runner.delivery_tree(step.root)?;
         tree.current_state(step)
             .map_err(|fault| delivery_error("look at", &path, fault))
     }
@@ -616,7 +616,7 @@ impl AppliedDelivery {
     /// expected state.
     fn inspect(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.delivery_dir.slots())?;
-        let steps = self.session.steps.clone();
+        let steps = self.runner.steps.clone();
         let mut applied_flags = Vec::new();
         let mut expected = BTreeMap::new();
         for step in &steps {
@@ -663,9 +663,9 @@ impl AppliedDelivery {
         step: &DeliveryStep,
         state: DeliveredState,
     ) -> Result<DeliveryDifference> {
-        let path = self.session.path(step);
+        let path = self.runner.path(step);
         let root = self
-            .session
+            .runner
             .root_paths()
             .get(step.root)
             .cloned()

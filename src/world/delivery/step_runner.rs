@@ -1,6 +1,6 @@
-//! A session of steps: a transaction that applies all of them or none, except that it skips steps
-//! whose paths hold someone else's changes. The journal records that it is open, and a process that
-//! finds it open later resumes it.
+//! Runs steps of a delivery as a transaction: all of them are applied or none, except that steps
+//! whose paths hold someone else's changes are skipped. The journal records that a transaction is
+//! open, and a process that finds it open later resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -22,23 +22,23 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 /// The steps that were not applied, by number, and why.
 pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 
-/// A session that is open in the journal.
+/// A transaction that is open in the journal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct JournalSession {
+pub(super) struct JournalTransaction {
     /// Its direction.
     pub(super) direction: StepDirection,
     /// The offset of its line in the journal, in bytes.
     pub(super) start: u64,
 }
 
-/// The result of the rollback of a session.
+/// The result of the rollback of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RollbackResult {
-    /// Nothing is changed, and no session is open in the journal.
+    /// Nothing is changed, and no transaction is open in the journal.
     Done,
     /// The journal records the rollback, so the next start completes it.
     NextStartRollsBack,
-    /// The journal does not record the rollback, so the next start completes the session.
+    /// The journal does not record the rollback, so the next start completes the transaction.
     NextStartCompletes,
 }
 
@@ -57,9 +57,9 @@ impl RollbackResult {
     }
 }
 
-/// The steps of a delivery and the trees that contain the changed paths.
+/// Runs the steps of a delivery in the trees that contain the changed paths.
 #[derive(Debug)]
-pub(super) struct DeliverySession {
+pub(super) struct StepRunner {
     delivery_dir: DeliveryDir,
     journal: Journal,
     roots: Vec<JournalRoot>,
@@ -71,18 +71,18 @@ pub(super) struct DeliverySession {
     slot_directories: Vec<(usize, String)>,
 }
 
-/// Returns why a session failed, and the result of its rollback.
+/// Returns why a transaction failed, and the result of its rollback.
 fn rollback_error(why: &Error, result: RollbackResult) -> Error {
     let error = Error::new(ErrorKind::Io, format!("{why}; {}", result.message()));
     why.hints().iter().cloned().fold(error, Error::with_hint)
 }
 
-/// Opens one of the user's trees. A symlink in its path is refused.
+/// Opens one of the user's trees, or a directory of a delivery. A symlink in its path is refused.
 pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
     DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
 }
 
-impl DeliverySession {
+impl StepRunner {
     /// Starts a new delivery to these trees.
     pub(super) fn begin(delivery_dir: DeliveryDir, roots: &[AbsPath]) -> Result<Self> {
         dir::create_all(&delivery_dir.slots(), DirectoryAudience::User)?;
@@ -101,20 +101,22 @@ impl DeliverySession {
         };
         let roots = roots.iter().map(journal_root).collect::<Result<Vec<_>>>()?;
         let journal = Journal::create(delivery_dir.journal(), delivery_dir.seal()?, roots.clone())?;
-        let mut session = Self::new(delivery_dir, journal, roots, Vec::new());
-        session.open_slot_dirs()?;
-        Ok(session)
+        let mut runner = Self::new(delivery_dir, journal, roots, Vec::new());
+        runner.open_slot_dirs()?;
+        Ok(runner)
     }
 
-    /// Resumes a delivery from its journal. Steps that belong to no session are discarded.
+    /// Resumes a delivery from its journal. Steps that were prepared for a transaction that did not
+    /// begin are discarded.
     pub(super) fn from_journal(delivery_dir: DeliveryDir, state: JournalState) -> Result<Self> {
         let journal = Journal::reopen(delivery_dir.journal(), &state)?;
-        let mut session = Self::new(delivery_dir, journal, state.roots, state.steps);
-        session.slot_directories = state.slot_directories;
-        if state.session_steps > 0 {
-            session.discard_from(state.session_steps)?;
+        let mut runner = Self::new(delivery_dir, journal, state.roots, state.steps);
+        runner.slot_directories = state.slot_directories;
+        // If none has begun yet, the recovery removes the whole journal.
+        if state.transaction_steps > 0 {
+            runner.discard_from(state.transaction_steps)?;
         }
-        Ok(session)
+        Ok(runner)
     }
 
     fn new(
@@ -145,7 +147,8 @@ impl DeliverySession {
         root.unwrap_or_else(AbsPath::root).join(step.rel.as_path())
     }
 
-    /// Returns whether the slots of this root are copies while no session is open.
+    /// Returns whether this root has slots of its own while steps run, because the delivery's slots
+    /// are on another file system.
     pub(super) fn has_separate_slots(&self, root: usize) -> bool {
         self.roots
             .get(root)
@@ -178,7 +181,7 @@ impl DeliverySession {
             .ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
         if self.trees.get(root).is_none_or(Option::is_none) {
             let tree = open_root(&journal_root.path)?;
-            // The last one counts: an interrupted session may have left one behind.
+            // The last one counts: an interrupted transaction may have left one behind.
             let slot_directory = self
                 .slot_directories
                 .iter()
@@ -199,27 +202,27 @@ impl DeliverySession {
 
     /// Applies the selected steps, or all if none are selected, in this direction. If one fails,
     /// none is applied. Steps whose paths hold someone else's changes are skipped and returned.
-    pub(super) fn run_session(
+    pub(super) fn run_transaction(
         &mut self,
         direction: StepDirection,
         selected_steps: Option<Vec<u32>>,
     ) -> Result<SkippedSteps> {
-        // All that the session needs is on disk before the journal says that it has begun.
+        // All that the transaction needs is on disk before the journal says that it has begun.
         self.sync_slots()?;
         let step_numbers = self.step_numbers(selected_steps.as_ref());
         self.journal.sync()?;
-        let session = JournalSession {
+        let transaction = JournalTransaction {
             direction,
             start: self.journal.len(),
         };
-        let begin_result = self.journal.add(&JournalRecord::SessionBegun {
+        let begin_result = self.journal.add(&JournalRecord::TransactionBegun {
             direction,
             selected_steps,
         });
         match begin_result.and_then(|()| self.journal.sync()) {
-            Ok(()) => self.run_steps(session, &step_numbers),
+            Ok(()) => self.run_steps(transaction, &step_numbers),
             Err(error) => {
-                let result = match self.journal.truncate(session.start) {
+                let result = match self.journal.truncate(transaction.start) {
                     Ok(()) => RollbackResult::Done,
                     Err(_) => RollbackResult::NextStartCompletes,
                 };
@@ -228,24 +231,24 @@ impl DeliverySession {
         }
     }
 
-    /// Resumes an interrupted session.
+    /// Resumes an interrupted transaction.
     pub(super) fn resume(
         &mut self,
-        session: JournalSession,
+        transaction: JournalTransaction,
         selected_steps: Option<&Vec<u32>>,
         is_rolling_back: bool,
     ) -> Result<()> {
         let step_numbers = self.step_numbers(selected_steps);
         if is_rolling_back {
-            self.apply_steps(session.direction.reversed(), &step_numbers)?;
+            self.apply_steps(transaction.direction.reversed(), &step_numbers)?;
             self.sync_trees(&step_numbers)?;
             self.record_end()?;
             return self.clear_slot_dirs();
         }
-        self.run_steps(session, &step_numbers).map(drop)
+        self.run_steps(transaction, &step_numbers).map(drop)
     }
 
-    /// Returns the numbers of the steps of a session; all of them if none are selected.
+    /// Returns the numbers of the steps of a transaction; all of them if none are selected.
     fn step_numbers(&self, selected_steps: Option<&Vec<u32>>) -> BTreeSet<u32> {
         match selected_steps {
             Some(numbers) => numbers.iter().copied().collect(),
@@ -253,26 +256,26 @@ impl DeliverySession {
         }
     }
 
-    /// Applies the steps and ends the session. If one fails, the earlier ones are rolled back.
+    /// Applies the steps and ends the transaction. If one fails, the earlier ones are rolled back.
     fn run_steps(
         &mut self,
-        session: JournalSession,
+        transaction: JournalTransaction,
         step_numbers: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
         let journal_length = self.journal.len();
         let apply_result = self
-            .apply_steps(session.direction, step_numbers)
+            .apply_steps(transaction.direction, step_numbers)
             .and_then(|skipped| {
                 self.sync_trees(step_numbers)?;
                 self.record_end()?;
                 Ok(skipped)
             });
         let result = match &apply_result {
-            // The session has ended, so there is nothing to roll back.
+            // The transaction has ended, so there is nothing to roll back.
             Ok(_) => RollbackResult::Done,
-            // The session is open again, even if a part of its end was written.
+            // The transaction is open again, even if a part of its end was written.
             Err(_) => match self.journal.truncate(journal_length) {
-                Ok(()) => self.roll_back(session, step_numbers),
+                Ok(()) => self.roll_back(transaction, step_numbers),
                 Err(_) => RollbackResult::NextStartCompletes,
             },
         };
@@ -283,11 +286,11 @@ impl DeliverySession {
         apply_result.map_err(|error| rollback_error(&error, result))
     }
 
-    /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it
-    /// is truncated to what it was before the session.
+    /// Rolls back the steps of a transaction. If the journal cannot be written, as on a full disk,
+    /// it is truncated to what it was before the transaction.
     fn roll_back(
         &mut self,
-        session: JournalSession,
+        transaction: JournalTransaction,
         step_numbers: &BTreeSet<u32>,
     ) -> RollbackResult {
         let record_result = self
@@ -295,11 +298,11 @@ impl DeliverySession {
             .add(&JournalRecord::RollbackBegun)
             .and_then(|()| self.journal.sync());
         let rollback_result = self
-            .apply_steps(session.direction.reversed(), step_numbers)
+            .apply_steps(transaction.direction.reversed(), step_numbers)
             .and_then(|_| self.sync_trees(step_numbers))
             .and_then(|()| {
                 self.record_end()
-                    .or_else(|_| self.journal.truncate(session.start))
+                    .or_else(|_| self.journal.truncate(transaction.start))
             });
         match (rollback_result, record_result) {
             (Ok(()), _) => RollbackResult::Done,
@@ -354,9 +357,9 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Records the end of a session whose files are on disk.
+    /// Records the end of a transaction whose files are on disk.
     fn record_end(&mut self) -> Result<()> {
-        self.journal.add(&JournalRecord::SessionEnded)?;
+        self.journal.add(&JournalRecord::TransactionEnded)?;
         if self.slot_directories.is_empty() {
             self.journal.add(&JournalRecord::SlotDirectoriesRemoved)?;
         }
@@ -380,8 +383,8 @@ impl DeliverySession {
 }
 
 /// Slots of trees on other file systems.
-impl DeliverySession {
-    /// Creates a hidden directory for the session in each tree on another file system.
+impl StepRunner {
+    /// Creates a hidden directory for the transaction in each tree on another file system.
     pub(super) fn open_slot_dirs(&mut self) -> Result<()> {
         for root in 0..self.roots.len() {
             if !self.has_separate_slots(root) {
@@ -466,7 +469,7 @@ impl DeliverySession {
             .collect()
     }
 
-    /// Removes the hidden directories of a session that has ended.
+    /// Removes the hidden directories of a transaction that has ended.
     pub(super) fn clear_slot_dirs(&mut self) -> Result<()> {
         if self.slot_directories.is_empty() {
             return Ok(());
