@@ -25,8 +25,8 @@ use crate::world::sys::tree_listing::{EntrySelection, ListedEntry};
 /// The most bytes that one call copies; holes of sparse files do not count.
 const COPY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// The most names with reasons that an observation lists.
-const NOTES_MAX: usize = 50;
+/// The most names of one kind that an observation lists with their reasons.
+const LISTED_NAMES_MAX: usize = 50;
 
 /// The source and destination of a copy, and what happens to existing files.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +147,7 @@ pub(super) fn copy_tree(
         match gate.check_access(destination.join(&entry.rel).real(), Permission::Write) {
             Ok(_) => EntrySelection::Deep,
             Err(refusal) => {
-                report.record_skip(destination, &entry.rel, refusal.reason);
+                report.record_denial(destination, &entry.rel, refusal.reason);
                 EntrySelection::Excluded
             }
         }
@@ -173,9 +173,9 @@ pub(super) fn copy_tree(
 }
 
 impl TreeCopyReport {
-    /// Records a name that is closed at the destination. Names that tools generate are not recorded
-    /// as changes.
-    fn record_skip(&mut self, destination: &ResolvedPath, rel: &RelPath, reason: String) {
+    /// Records a name that is closed at the destination. A generated file is only skipped: the
+    /// destination does not need it.
+    fn record_denial(&mut self, destination: &ResolvedPath, rel: &RelPath, reason: String) {
         if !is_generated(rel) {
             self.changes.push(FileChange {
                 path: destination.join(rel).real().clone(),
@@ -215,6 +215,7 @@ impl TreeCopyReport {
         match copy_result {
             Ok(change) => self.changes.extend(change),
             Err(tool_error) => {
+                // The changes of an error say what became of the name.
                 if tool_error.changes.is_empty() {
                     self.changes
                         .push(uncopied_change(&destination, &tool_error));
@@ -226,10 +227,8 @@ impl TreeCopyReport {
     }
 
     fn observation(self, route: CopyRoute<'_>, operation: &str) -> Observation {
-        let is_copied = |change: &&FileChange| {
-            use ChangeKind::{Changed, Created, Deleted};
-            matches!(change.kind, Created | Changed | Deleted)
-        };
+        let is_copied =
+            |change: &&FileChange| matches!(change.kind, ChangeKind::Created | ChangeKind::Changed);
         let copied_count = self.changes.iter().filter(is_copied).count();
         let content = json!({
             "success": self.errors.is_empty(),
@@ -242,8 +241,8 @@ impl TreeCopyReport {
             "details": route.details(json!({
                 "type": "directory",
                 "file_count": copied_count,
-                "skipped": json_notes(&self.skipped),
-                "errors": json_notes(&self.errors),
+                "skipped": json_reasons(&self.skipped),
+                "errors": json_reasons(&self.errors),
             })),
         });
         let outcome = if self.errors.is_empty() {
@@ -354,10 +353,11 @@ fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
     }
 }
 
-fn json_notes(notes: &[(RelPath, String)]) -> Value {
-    let shown_notes = notes.iter().take(NOTES_MAX).map(|(rel, why)| {
+/// Returns the beginning of a list of names with their reasons.
+fn json_reasons(names: &[(RelPath, String)]) -> Value {
+    let listed_names = names.iter().take(LISTED_NAMES_MAX).map(|(rel, why)| {
         let path = display_name(rel.as_path().as_os_str(), ".");
         json!({"path": path, "reason": why})
     });
-    shown_notes.collect()
+    listed_names.collect()
 }

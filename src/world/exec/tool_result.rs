@@ -1,5 +1,5 @@
-//! Results that a model reads of an action: bounded text, paths and names, JSON answers, and errors
-//! that end an action early.
+//! Results that a model reads of an action: bounded text, paths and names, JSON, and errors that
+//! end an action early.
 
 use std::ffi::OsStr;
 use std::fmt::{Display, Write as _};
@@ -172,10 +172,10 @@ pub(super) fn display_name(name: &OsStr, if_empty: &str) -> String {
     }
 }
 
-/// The most names that one list in a JSON answer holds, in bytes.
+/// The most names that one list in a JSON result holds, in bytes.
 const NAMES_BYTES_MAX: usize = 16 * 1024;
 
-/// Formats the answer of a workspace tool that succeeded.
+/// Formats the result of a workspace tool that succeeded.
 pub(super) fn json_done(operation: &str, details: &Value) -> String {
     json!({"success": true, "operation": operation, "details": details}).to_string()
 }

@@ -163,7 +163,7 @@ impl<'a> LayerCommit<'a> {
         }
     }
 
-    /// Records a closed name once. Names that tools generate are not recorded as changes.
+    /// Records a closed name once. A generated file is only left out: the user does not need it.
     fn record_denial(&mut self, rel: &RelPath, reason: String) {
         let path = self.root.join(rel).real().clone();
         if !self.reported.insert(path.clone()) {
