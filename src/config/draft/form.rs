@@ -58,7 +58,7 @@ pub enum AnswerKind {
     Paragraph,
     /// `true` or `false`.
     Flag,
-    /// A number; whole if there are no fractions.
+    /// A number.
     Number,
     /// One of these words.
     Choice(Vec<&'static str>),
@@ -90,8 +90,8 @@ const CHECKS: &str = root::CHECKS.name();
 const LIMITS: &str = limits::KEY.name();
 const TIMEOUTS: &str = root::TIMEOUT_SETTINGS.name();
 
-/// All questions. Those that pass through a list without describing its entries are answered once
-/// for all of them.
+/// All questions. In a group without a list, a question about a key of agents is answered once for
+/// all agents.
 pub static FORM: &[QuestionGroup] = &[
     QuestionGroup {
         id: "agents",
@@ -310,7 +310,7 @@ pub fn key_row(path: &[&str]) -> Option<&'static ConfigKey> {
     section?.find(last_name)
 }
 
-/// Returns the section of the mappings that a value has, or that the items of a list have.
+/// Returns the section of a value that is a mapping, or a list of mappings.
 fn section_of(shape: &'static ValueShape) -> Option<&'static KeySection> {
     match shape {
         ValueShape::Mapping(section) | ValueShape::TextOr(section) => Some(section),

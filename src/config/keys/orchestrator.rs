@@ -55,7 +55,7 @@ pub(crate) const VOTING_SENSITIVITY: TypedKey<Text> = TypedKey::optional(
 .with_default("lenient")
 .with_foreign_values(FOREIGN_SENSITIVITIES);
 
-/// The difference to modes in which agents are shown the scores that they need.
+/// How `checklist_gated` differs from MassGen's modes in which agents score.
 const HIDDEN_SCORES: &str = "agents score the criteria and are not shown which scores suffice";
 
 pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
@@ -68,7 +68,7 @@ pub(crate) const VOTING_THRESHOLD: TypedKey<Integer> = TypedKey::optional(
 )
 .with_default("5");
 
-/// The difference to MassGen's other ways of judging.
+/// Why massgen reads MassGen's other ways of judging as it does.
 const NEAREST_DEGREE: &str = "it is the nearest degree that massgen has";
 
 /// The values of `voting_sensitivity` that only MassGen has.
@@ -236,7 +236,7 @@ pub(crate) const COORDINATION: TypedKey<Section> = TypedKey::optional(
     Harmless,
 );
 
-/// The rules of coordination and delivery.
+/// The storage, the context paths, and the rules of coordination.
 pub static ORCHESTRATOR: KeySection = KeySection {
     path: "orchestrator",
     doc: "How the agents work together, and on what. Relative storage directories lie below \
@@ -322,7 +322,7 @@ pub static ORCHESTRATOR: KeySection = KeySection {
                 "checklist_require_gap_report",
             ],
             ValueShape::Any,
-            "agents judge without a checklist",
+            "with `voting_sensitivity: checklist_gated`, the scores are part of the vote",
             IgnoredEffect::Convenience,
         ),
         coordination::SKILLS_DIRECTORY
