@@ -130,7 +130,7 @@ pub fn run_with_runners(
     runners: CallRunners<'_>,
 ) -> Observation {
     let (action, gate) = permitted.into_action();
-    let format = AnswerFormat::from_action(&action);
+    let format = ResultFormat::from_action(&action);
     let result = carry_out(&gate, action, interrupt, runners);
     let observation = result.unwrap_or_else(|error| format.observation(error));
     after_hooks::run_after_hooks(&gate, observation)
@@ -181,7 +181,7 @@ pub fn run_on_streams(
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, String> {
     let (action, gate) = permitted.into_action();
-    let format = AnswerFormat::from_action(&action);
+    let format = ResultFormat::from_action(&action);
     let result = if let Action::ExecuteCommand { command, dir, .. } = action {
         let invocation = ShellInvocation::new(&command, &dir);
         pass_through::pass_through(&gate, invocation, streams, interrupt)
@@ -281,18 +281,18 @@ fn carry_out(
     }
 }
 
-/// How a tool formats its answer: file tools use text, workspace tools JSON.
+/// How a tool formats its result: file tools use text, workspace tools JSON.
 #[derive(Clone, Copy, Debug)]
-enum AnswerFormat {
+enum ResultFormat {
     Text,
     Json(&'static str),
 }
 
-impl AnswerFormat {
+impl ResultFormat {
     fn from_action(action: &Action) -> Self {
         action
             .json_operation()
-            .map_or(AnswerFormat::Text, AnswerFormat::Json)
+            .map_or(ResultFormat::Text, ResultFormat::Json)
     }
 
     fn observation(self, error: ToolError) -> Observation {
@@ -302,11 +302,11 @@ impl AnswerFormat {
             changes,
         } = error;
         let content = match (self, outcome) {
-            (AnswerFormat::Text, ActionOutcome::Denied) => message,
-            (AnswerFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => {
+            (ResultFormat::Text, ActionOutcome::Denied) => message,
+            (ResultFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => {
                 format!("error: {message}")
             }
-            (AnswerFormat::Json(operation), _) => {
+            (ResultFormat::Json(operation), _) => {
                 json!({"success": false, "operation": operation, "error": message}).to_string()
             }
         };

@@ -1,5 +1,5 @@
-//! Carries out `update_plan`. The agent's session keeps the plan; this writes it to the agent's
-//! workspace too, if the config says so.
+//! Carries out `update_plan`. The agent's model session keeps the plan; this writes it to the
+//! agent's workspace too, if the config says so.
 
 use serde_json::{Value, json};
 
