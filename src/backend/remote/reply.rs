@@ -197,6 +197,8 @@ impl EventDecoder<'_> {
         }
     }
 
+    /// Decodes one event. The outer error is that the reply is too long; the inner one, that the
+    /// event is not that of a reply.
     fn decode_event(
         &mut self,
         event: &Sse,

@@ -80,7 +80,8 @@ pub(crate) enum InboxFileError {
 }
 
 impl InboxDirectory {
-    /// Watches the directory at `path`. A thread waits for the kernel until this is dropped.
+    /// Watches the directory at `path`. A thread waits for the kernel until this is dropped. The
+    /// inner error is that other users could leave files in the directory.
     pub(crate) fn open(path: &AbsPath) -> io::Result<Result<Self, InboxExposure>> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let addition = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
