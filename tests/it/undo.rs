@@ -266,7 +266,7 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
         assert_eq!(tree_contents(&fixture), before, "{bytes}");
         outcomes.push((is_applied, sentence));
     }
-    // The control: the limit was met before the session, in it, and not at all.
+    // The control: the limit was met before the transaction, in it, and not at all.
     assert_eq!(outcomes.first(), Some(&(false, None)));
     assert!(outcomes.contains(&(false, Some(NOTHING))), "{outcomes:?}");
     assert_eq!(outcomes.last(), Some(&(true, None)));
