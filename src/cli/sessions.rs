@@ -22,7 +22,7 @@ use crate::text::{count_noun, single_line};
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::{PreviousTurn, TurnMetadata};
-use crate::world::store::sessions::{SessionDir, find, list};
+use crate::world::store::sessions::{self, SessionDir};
 use crate::world::store::{reject_symlinks, runs};
 
 /// Maximum length of a task on one line, in characters.
@@ -34,7 +34,7 @@ pub(crate) fn run(
     command: &SessionsCommand,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let find_session = |name: &str| find(name, &default_sessions(host));
+    let find_session = |name: &str| sessions::find(name, &default_sessions(host));
     if changes_sessions(command) {
         reject_symlinks(
             &host.state_parent.join(STATE_DIR),
@@ -150,7 +150,7 @@ impl ListedSession {
 /// Prints one line per session.
 fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let directory = default_sessions(host);
-    let sessions: Vec<ListedSession> = list(&directory)?
+    let sessions: Vec<ListedSession> = sessions::list(&directory)?
         .into_iter()
         .map(ListedSession::read)
         .collect();

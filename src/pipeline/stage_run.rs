@@ -34,8 +34,8 @@ use crate::world::git::checkout::{Checkout, PRIVATE_GIT_DIR};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 use crate::world::git::private_repository::PrivateRepositorySpec;
 use crate::world::store::runs::{self, RunDir};
+use crate::world::store::sessions;
 use crate::world::store::sessions::session::Session;
-use crate::world::store::sessions::{self, find};
 
 /// Maximum length of the task in the heading of a stage run, in characters.
 const HEADING_CHARS_MAX: usize = 200;
@@ -425,7 +425,7 @@ impl PipelineRun {
         sessions: &AbsPath,
     ) -> Result<RunRequest> {
         let resume_state = ResumeState::read(&interrupted_run.run)?;
-        let stored_session = find(&interrupted_run.metadata.session_id, sessions)?;
+        let stored_session = sessions::find(&interrupted_run.metadata.session_id, sessions)?;
         let session = Session::resume_turn(
             stored_session,
             interrupted_run.turn,

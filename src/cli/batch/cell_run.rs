@@ -45,7 +45,7 @@ use crate::world::store::event_log::LogEntry;
 use crate::world::store::redact::Redactor;
 use crate::world::store::redacted_writer::RedactedWriter;
 use crate::world::store::runs::{self, RunDir, RunStatus};
-use crate::world::store::sessions::find;
+use crate::world::store::sessions;
 
 /// A cell whose run starts or is resumed.
 #[derive(Debug)]
@@ -355,7 +355,7 @@ fn new_request(
 fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
     let storage = &team.config.orchestrator.session_storage;
     let sessions = storage.resolve(&team.host.state_parent, None);
-    let session_exists = |session: &str| find(session, &sessions).is_ok();
+    let session_exists = |session: &str| sessions::find(session, &sessions).is_ok();
     find_interrupted(&logs_directory(&team.host), None, session_exists)
 }
 
