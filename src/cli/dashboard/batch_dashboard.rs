@@ -102,7 +102,7 @@ impl BatchDashboard {
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Option<BatchReport> {
         self.input.events = None;
         self.screen.leave(output);
-        // Until here, SIGTSTP would have left the shell a covered terminal.
+        // Dropped last: a SIGTSTP before that must not leave the shell a covered terminal.
         self.input.stop_signals = None;
         self.content.take().map(|content| content.report)
     }

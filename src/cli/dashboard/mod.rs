@@ -295,7 +295,7 @@ impl Dashboard {
         let unsent_message =
             message.map(|line| line.text.into_string() + &std::mem::take(&mut typed_text));
         self.screen.leave(output);
-        // Until here, SIGTSTP would have left the shell a covered terminal.
+        // Dropped last: a SIGTSTP before that must not leave the shell a covered terminal.
         self.input.stop_signals = None;
         let questions = self.questions.drain(..);
         DashboardRest {
