@@ -25,7 +25,7 @@ use crate::world::sys::tree_listing::{EntrySelection, ListedEntry};
 /// The most bytes that one call copies; holes of sparse files do not count.
 const COPY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// The most names of one kind that an observation lists with their reasons.
+/// The most names with reasons that an observation lists.
 const LISTED_NAMES_MAX: usize = 50;
 
 /// The source and destination of a copy, and what happens to existing files.
