@@ -34,7 +34,7 @@ impl Default for EventStreamState {
 
 impl EventStreamState {
     /// Records that the server has opened a session, in which a stream is requested.
-    pub(super) fn expect(&self) {
+    pub(super) fn set_expected(&self) {
         self.0.send_if_modified(|phase| {
             let is_first = *phase == EventStreamPhase::Unexpected;
             if is_first {
@@ -72,7 +72,7 @@ mod tests {
     async fn a_stream_that_does_not_begin_is_waited_for_once() {
         let stream = EventStreamState::default();
         stream.wait_at_most(Duration::MAX).await;
-        stream.expect();
+        stream.set_expected();
         stream.wait_at_most(Duration::ZERO).await;
         stream.wait_at_most(Duration::MAX).await;
     }

@@ -1,5 +1,5 @@
-//! Connections to remote servers, restricted to the allowed addresses. Redirects are not followed,
-//! because they would forward the headers.
+//! Connections to remote servers. Their client connects only to the allowed addresses, and follows
+//! no redirects, because they would forward the headers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -38,6 +38,7 @@ pub(super) async fn initialize_remote(
     credentials: &Credentials,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
     let new_handler = || {
+        // Roots are paths of this machine, which a remote server cannot reach.
         let handler = McpClientHandler::new(&[], listener.cloned());
         match &remote.oauth.client_credentials {
             Some(ClientAuthentication::Secret { .. } | ClientAuthentication::PrivateKey { .. }) => {
@@ -68,7 +69,7 @@ pub(super) async fn initialize_remote(
     }
     let events = SseTransport::open(remote, client).await.map_err(|error| {
         let error = ClientInitializeError::transport::<WatchedTransport>(error.into(), "sse");
-        connect_error(&error).add_missing_sse(http_status)
+        connect_error(&error).explain_missing_sse(http_status)
     })?;
     let connection = ClientTransport::Sse(events);
     let transport = WatchedTransport::new(connection, tool_change_count, credentials);
@@ -78,7 +79,7 @@ pub(super) async fn initialize_remote(
 }
 
 /// Returns whether a server may know only the older handshake: it misunderstood the first message,
-/// or wants more scopes for whatever it does not know.
+/// or rejected it for lack of scopes, as some servers reject all requests that they do not know.
 fn may_be_older(error: &ClientInitializeError) -> bool {
     has_misunderstood(error) || transport_error(error).and_then(missing_scopes).is_some()
 }
@@ -86,7 +87,7 @@ fn may_be_older(error: &ClientInitializeError) -> bool {
 /// Returns the status with which a server reports that it does not support Streamable HTTP. A
 /// server that answers with a message supports it, whatever the status.
 fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
-    // The status occurs only in this error message.
+    // `rmcp` gives the status only in the message of this error.
     let ClientTransportError::Http(StreamableHttpError::UnexpectedServerResponse(message)) =
         transport_error(error)?.error.downcast_ref()?
     else {
@@ -132,8 +133,8 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
     RemoteConnectError::Failed(root_cause(error).to_string())
 }
 
-/// Returns the scopes that the user has not granted yet, if the request was rejected for lack of
-/// them.
+/// Returns the scopes that a request needed, if it was rejected for lack of them; an empty text if
+/// the server does not name them.
 pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
     let mut causes = causes(error.error.as_ref());
     let scope_error = causes.find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
@@ -179,7 +180,7 @@ fn token_fault(error: &AuthError) -> String {
 pub(super) enum RemoteConnectError {
     /// It requires the user to sign in.
     SignIn {
-        /// The scopes that the user has not granted yet.
+        /// The scopes that the request needed, if it was rejected for lack of them.
         missing_scopes: Option<String>,
         /// The authentication challenge of the server.
         challenge: Option<String>,
@@ -191,9 +192,9 @@ pub(super) enum RemoteConnectError {
 }
 
 impl RemoteConnectError {
-    /// Adds that there is no event stream; `http_status` is the reply to Streamable HTTP, if that
-    /// was tried before.
-    fn add_missing_sse(self, http_status: Option<String>) -> Self {
+    /// Returns the error with the explanation that the server does not support SSE. `http_status`
+    /// is its reply to Streamable HTTP, if that was tried before.
+    fn explain_missing_sse(self, http_status: Option<String>) -> Self {
         let explain = |why: String| match http_status {
             Some(http_status) => {
                 format!("it supports neither streamable HTTP nor SSE: {http_status}; {why}")

@@ -1,5 +1,5 @@
 //! HTTP client for the requests to one remote server. It authorizes them, and skips events with too
-//! many values.
+//! many JSON values.
 
 #![expect(
     clippy::disallowed_types,
@@ -77,7 +77,7 @@ macro_rules! send_authorized {
     };
 }
 
-// The transport has no token of its own to pass.
+// `_token` is that of the transport's config, which has none: `send_authorized` passes the tokens.
 impl StreamableHttpClient for RemoteHttpClient {
     type Error = reqwest::Error;
 
@@ -111,7 +111,8 @@ impl StreamableHttpClient for RemoteHttpClient {
         if let StreamableHttpPostResponse::Json(_, Some(_))
         | StreamableHttpPostResponse::Sse(_, Some(_)) = &reply
         {
-            self.stream.expect();
+            // The server has opened a session, in which the transport requests the stream.
+            self.stream.set_expected();
         }
         let StreamableHttpPostResponse::Sse(events, session) = reply else {
             return Ok(reply);
@@ -162,6 +163,7 @@ impl StreamableHttpClient for RemoteHttpClient {
                 uri, session, last_event, token, headers, bytes_max,
             )
         });
+        // An error is an answer too: after it, nothing waits for the stream.
         self.stream.set_answered();
         events.map(bounded_events)
     }
