@@ -222,12 +222,13 @@ impl HookRunner {
             .commands
             .backend()
             .local_sandbox()
+            // The error is the rest of the sentence.
             .map_err(|why| format!("hooks {why}"))?
             .on_overlay(overlay);
         let message = |error: io::Error| error.to_string();
         let (network, proxy) = hook_sandbox
             .commands
-            .network_under(&hook.network)
+            .network_for_policy(&hook.network)
             .map_err(message)?;
         let spec = CommandSpec {
             program: ["bash", "-c", &hook.command].map(str::to_owned).to_vec(),
@@ -252,7 +253,7 @@ impl HookRunner {
         output.map_err(message)
     }
 
-    /// Returns the environment variables that the hook contract defines.
+    /// Returns the environment variables that tell a hook about its run; see `docs/hooks.md`.
     fn environment_variables(&self, hook: &Hook) -> Vec<(String, String)> {
         let HookContext {
             session_id,

@@ -217,7 +217,9 @@ impl PackageInstaller<'_> {
         let environment = self.environment;
         let network = NetworkPolicy::Domains(reachable_domains(package, self.registry)?);
         let cannot_run = |error| Error::io("cannot start the installation", error);
-        let (network_access, proxy) = environment.network_under(&network).map_err(cannot_run)?;
+        let (network_access, proxy) = environment
+            .network_for_policy(&network)
+            .map_err(cannot_run)?;
         let name = program.first().cloned().unwrap_or_default();
         let spec = CommandSpec {
             program,

@@ -241,11 +241,11 @@ impl ExecEnvironment {
     pub(in crate::world) fn network(
         &self,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
-        self.network_under(&self.0.config.network)
+        self.network_for_policy(&self.0.config.network)
     }
 
-    /// Like [`ExecEnvironment::network`], for this network policy.
-    pub(in crate::world) fn network_under(
+    /// Like [`ExecEnvironment::network`], for this network policy instead of that of the commands.
+    pub(in crate::world) fn network_for_policy(
         &self,
         network: &NetworkPolicy,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
