@@ -72,7 +72,7 @@ pub(crate) fn skipped_findings(queries: &[EndpointQuery]) -> Vec<DoctorFinding> 
 /// Asks every endpoint once with each key, all at the same time, and reports the answers.
 pub(crate) async fn query_all(
     queries: Vec<EndpointQuery>,
-    needs: ModelRequirement,
+    required_models: ModelRequirement,
 ) -> Vec<DoctorFinding> {
     let http = HttpClient::new();
     let mut listings: Vec<&ModelListRequest> = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) async fn query_all(
     let findings: Vec<DoctorFinding> = queries.iter().filter_map(check_query).collect();
     let is_ok = |finding: &DoctorFinding| finding.verdict() == FindingVerdict::Ok;
     // If one model is enough and there is one, the others need not work.
-    if needs == ModelRequirement::Any && findings.iter().any(is_ok) {
+    if required_models == ModelRequirement::Any && findings.iter().any(is_ok) {
         return findings
             .into_iter()
             .map(DoctorFinding::warning_if_missing)

@@ -4,9 +4,9 @@ use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::world::diagnostics::probe::ProgramReply;
 use crate::world::diagnostics::probe::git::GitProbe;
 
-/// Reports what git can be used for here. `breadth` is the reason why the current directory
+/// Reports what git can be used for here. `breadth_reason` is the reason why the current directory
 /// is more than a project, such as a home directory: its files should not be committed as a whole.
-pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
+pub(crate) fn check(git: &GitProbe, breadth_reason: Option<&str>) -> DoctorFinding {
     let finding = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
     match git {
         GitProbe::Missing => finding(
@@ -38,13 +38,13 @@ pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
             ..
         } => {
             let why = why.trim_start_matches("fatal: ");
-            match breadth {
+            match breadth_reason {
                 None => finding(FindingVerdict::Warning, format!("{version}; {why}")).with_remedy(
                     "git init && git add -A && git commit --allow-empty -m 'before massgen'",
                 ),
-                Some(breadth) => finding(
+                Some(breadth_reason) => finding(
                     FindingVerdict::Warning,
-                    format!("{version}; {why}; this directory is {breadth}"),
+                    format!("{version}; {why}; this directory is {breadth_reason}"),
                 )
                 .with_remedy("start massgen in the directory of a project"),
             }

@@ -70,7 +70,7 @@ async fn inspect(
         let queries =
             with_connect_context(host, |context| endpoints::endpoint_queries(config, context));
         findings.extend(if arguments.online {
-            endpoints::query_all(queries, team.needs).await
+            endpoints::query_all(queries, team.required_models).await
         } else {
             endpoints::skipped_findings(&queries)
         });
@@ -82,13 +82,16 @@ async fn inspect(
         home: initial_host.home.as_ref(),
         cwd: &initial_host.cwd,
     };
-    let breadth = directory_breadth_reason(&host.cwd, host);
-    findings.push(git::check(&probe::git::probe_git(context).await, breadth));
+    let breadth_reason = directory_breadth_reason(&host.cwd, host);
+    findings.push(git::check(
+        &probe::git::probe_git(context).await,
+        breadth_reason,
+    ));
     findings.extend(terminal::check(host, probe::terminal::terminal_size()));
     let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
     findings.extend(disk::check_config_directories(host));
-    let choices = sandbox::requested_choices(team.config.as_ref());
+    let sandbox_levels = sandbox::requested_sandbox_levels(team.config.as_ref());
     let trees: Vec<AbsPath> = team
         .config
         .iter()
@@ -96,7 +99,7 @@ async fn inspect(
         .cloned()
         .collect();
     let capabilities =
-        probe::sandbox::probe_sandbox(&choices, &initial_host.executable, &state, &trees);
+        probe::sandbox::probe_sandbox(&sandbox_levels, &initial_host.executable, &state, &trees);
     findings.extend(sandbox::check(&capabilities, team.config.as_ref()));
     let path = context.path;
     let packages = host.home.as_ref().map(PackageStore::in_home);
@@ -108,8 +111,15 @@ async fn inspect(
     if let Some(config) = &team.config {
         findings.extend(tool_package::inspect(config, context, &initial_host.env).await);
     }
-    findings
-        .extend(programs::inspect(initial_host, context, team.config.as_ref(), team.needs).await);
+    findings.extend(
+        programs::inspect(
+            initial_host,
+            context,
+            team.config.as_ref(),
+            team.required_models,
+        )
+        .await,
+    );
     findings.extend(docker::inspect(initial_host, team.config.as_ref()).await);
     findings.extend(cluster::inspect(initial_host, team.config.as_ref()).await);
     Ok(findings)

@@ -21,7 +21,7 @@ pub(crate) async fn inspect(
     host: &Host,
     context: ProbeContext<'_>,
     config: Option<&Config>,
-    needs: ModelRequirement,
+    required_models: ModelRequirement,
 ) -> Vec<DoctorFinding> {
     let agents = config.map_or(&[][..], |config| &config.agents);
     let mut findings = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) async fn inspect(
             .collect();
         let is_used = !dialects.is_empty();
         let dialect = most_capable(&dialects).unwrap_or_else(|| language.into());
-        if !is_used && needs == ModelRequirement::All {
+        if !is_used && required_models == ModelRequirement::All {
             continue;
         }
         let finding = match probe_toolchain(language, context).await {

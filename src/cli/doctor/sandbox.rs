@@ -12,9 +12,9 @@ use crate::world::diagnostics::probe::sandbox::{
 /// Levels that also work without Landlock.
 const LEVELS_WITHOUT_LANDLOCK: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
 
-/// Returns the sandboxes that the local commands of a team ask for, each once; without any, the one
-/// that a team gets by default.
-pub(crate) fn requested_choices(config: Option<&Config>) -> Vec<SandboxLevelChoice> {
+/// Returns the sandbox levels that the config chooses for local commands, each once; without any,
+/// the default.
+pub(crate) fn requested_sandbox_levels(config: Option<&Config>) -> Vec<SandboxLevelChoice> {
     let mut choices = Vec::new();
     for choice in config.map(config_choices).unwrap_or_default() {
         if !choices.contains(&choice) {

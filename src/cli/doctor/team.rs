@@ -27,7 +27,7 @@ pub(crate) struct DoctorTeam {
     /// The team.
     pub(crate) config: Option<Config>,
     /// Number of its models that a run needs.
-    pub(crate) needs: ModelRequirement,
+    pub(crate) required_models: ModelRequirement,
     /// The findings about it.
     pub(crate) findings: Vec<DoctorFinding>,
 }
@@ -72,7 +72,7 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
     };
     DoctorTeam {
         config,
-        needs: ModelRequirement::All,
+        required_models: ModelRequirement::All,
         findings: vec![finding],
     }
 }
@@ -116,7 +116,7 @@ async fn detect_team(loaded_environment: &LoadedEnvironment) -> DoctorTeam {
     };
     DoctorTeam {
         config,
-        needs: ModelRequirement::Any,
+        required_models: ModelRequirement::Any,
         findings: vec![finding],
     }
 }

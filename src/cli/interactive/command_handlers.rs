@@ -7,7 +7,7 @@ use crate::cli::deliveries::{apply, diff, undo};
 use crate::cli::directory_question::{
     breadth_message, confirmation, directory_breadth_reason, resolve_typed_path,
 };
-use crate::cli::doctor::sandbox::requested_choices;
+use crate::cli::doctor::sandbox::requested_sandbox_levels;
 use crate::cli::interactive::commands::{InteractiveCommand, OFFERED_COMMANDS};
 use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
 use crate::cli::interactive::{InteractiveSession, LoopControl, run_reports};
@@ -91,7 +91,7 @@ impl InteractiveSession {
                 .cloned()
                 .chain(writable_paths)
                 .collect();
-            let levels = requested_choices(Some(config))
+            let levels = requested_sandbox_levels(Some(config))
                 .into_iter()
                 .map(|choice| level_description(choice, host, &trees));
             lines.push(("sandbox", levels.collect::<Vec<_>>().join(", ")));
