@@ -20,10 +20,11 @@ use crate::world::sandbox::running_commands::RunningCommand;
 pub(super) struct ContainerProcess<'c> {
     container: &'c ReplaceableContainer,
     running_command: &'c RunningCommand,
-    /// Keeps the container from being replaced while the command runs, if the caller holds it.
+    /// The lock that keeps the container from being replaced, if the caller holds it while the
+    /// command runs.
     guard: Option<&'c ContainerGuard<'c>>,
     exec_id: String,
-    /// Copies the output.
+    /// Copies the output in the background.
     copy_task: FollowedTask<Result<(), EngineError>>,
     was_terminated: bool,
     /// Whether nothing else runs in the container, which ends with it.
@@ -78,6 +79,7 @@ impl<'c> ContainerProcess<'c> {
     /// Determines the exit reason after the end of the output.
     fn determine_exit_reason(&mut self) -> Result<(), EngineError> {
         if self.was_terminated {
+            // Then `CommandRun` knows the reason.
             return Ok(());
         }
         let engine = &self.container.engine;
@@ -85,7 +87,8 @@ impl<'c> ContainerProcess<'c> {
         let exit_reason = if self.guard.is_some() {
             status()?
         } else {
-            // Nothing keeps the container, so what the command left behind is killed first.
+            // A caller that holds the lock kills what the command has left behind; without one,
+            // that happens here.
             self.container
                 .end_leftovers(&self.container.lock(), &self.running_command.id)?;
             match status() {
@@ -138,6 +141,7 @@ impl ExecProcess for ContainerProcess<'_> {
         self.copy_task.is_over()
     }
 
+    /// Kills it in the container, with what it has left behind.
     fn terminate(&mut self) {
         self.was_terminated = true;
         if self.is_alone {
@@ -152,7 +156,8 @@ impl ExecProcess for ContainerProcess<'_> {
         }
     }
 
-    /// Restarts the container, unless nothing keeps it: then other commands may run there.
+    /// Restarts the container if the caller holds the lock. Without the lock, other commands may run
+    /// there.
     fn kill(&mut self) -> io::Result<()> {
         match self.guard.map(|guard| self.container.restart(guard)) {
             Some(Err(error)) => Err(self.fail(error)),

@@ -30,7 +30,8 @@ pub(super) struct EntryOwners {
     pub(super) command_user: ContainerUser,
     /// The owner of what they may only read.
     pub(super) keeper: ContainerUser,
-    /// The outermost writable trees, if everything in them belongs to the user of commands.
+    /// The outermost writable trees, if everything in them belongs to the user of commands, as
+    /// with [`EntryOwnership::ByTree`].
     user_owned_trees: Option<BTreeSet<AbsPath>>,
 }
 
@@ -57,6 +58,7 @@ impl EntryOwners {
     /// Returns the owners for commands that run as `user`.
     pub(super) fn for_user(user: ContainerUser) -> Self {
         let usual = ContainerUser::KEEPER;
+        // The keeper shares neither the user nor the group of commands.
         let id = if user.uid == usual.uid || user.gid == usual.gid {
             usual.uid.saturating_sub(1)
         } else {
@@ -101,20 +103,21 @@ impl EntryOwners {
         self.user_owned_trees.is_none() || self.access(path, permission).owner == user
     }
 
-    /// Returns the bits that granted paths must have which `user` owns in a container whose `tar`
-    /// may not set those of directories that exist.
+    /// Returns the accessible paths that `user` owns, each with its permission bits, for a container
+    /// in which each user unpacks its own entries: there, `tar` may not set the bits of directories
+    /// that exist.
     pub(super) fn granted_bits(
         &self,
         user: ContainerUser,
         reachable: &ReachablePaths,
-        view: &SentEntries,
+        entries: &SentEntries,
     ) -> Vec<(u32, String)> {
         let open = reachable
             .open
             .iter()
             .filter(|_| self.user_owned_trees.is_some());
         let bits = open.filter_map(|opening| {
-            let entry = view.get(&opening.path)?;
+            let entry = entries.get(&opening.path)?;
             let EntryAccess { owner, more_bits } = self.access(&opening.path, entry.permission);
             let bits = match entry.remote_entry {
                 RemoteEntry::Directory { bits } => bits | more_bits,
@@ -128,6 +131,8 @@ impl EntryOwners {
         bits.collect()
     }
 
+    /// Returns who owns the entry at `path`, as [`EntryOwnership`] describes it, and which bits it
+    /// has in addition: commands need them in a writable tree that belongs to the keeper.
     fn access(&self, path: &AbsPath, permission: Permission) -> EntryAccess {
         let owned_by = |owner| EntryAccess {
             owner,
@@ -163,18 +168,18 @@ fn writable_trees(reachable: &ReachablePaths) -> BTreeSet<AbsPath> {
     outermost.cloned().collect()
 }
 
-/// Writes an archive of `paths`, which are entries of `view`, with paths from `/`.
+/// Writes an archive of `paths`, which are among `entries`, with paths from `/`.
 pub(super) fn pack(
     archive: &mut dyn Write,
     reachable: &ReachablePaths,
-    view: &SentEntries,
+    entries: &SentEntries,
     paths: &[&AbsPath],
     owners: &EntryOwners,
 ) -> io::Result<()> {
     let mut trees = LocalTrees::new(reachable);
     let mut builder = Builder::new(archive);
     for path in paths {
-        if let Some(entry) = view.get(*path) {
+        if let Some(entry) = entries.get(*path) {
             append_entry(&mut builder, &mut trees, path, entry, owners)?;
         }
     }
