@@ -98,7 +98,7 @@ pub fn compile(
     let layers = overlay_layers(manager, level, &open_paths, context.write_target)?;
     let is_writable = |path: &AbsPath| {
         let deepest = deepest_accessible(path, &open_paths);
-        deepest.is_some_and(|opening| opening.permission == Permission::Write)
+        deepest.is_some_and(|open_path| open_path.permission == Permission::Write)
     };
     let masked = context.masked.into_iter().filter(is_writable).collect();
     let toolchains = context.toolchains.into_iter();
@@ -107,7 +107,7 @@ pub fn compile(
         let touches = |path: &AbsPath| toolchain.is_within(path) || path.is_within(toolchain);
         let mut named_paths = open_paths
             .iter()
-            .map(|opening| &opening.path)
+            .map(|open_path| &open_path.path)
             .chain(&hidden_paths);
         !named_paths.any(touches)
     };
@@ -211,8 +211,8 @@ fn overlay_layers(
     let is_writable = |path: &AbsPath| {
         let mut writable = open
             .iter()
-            .filter(|opening| opening.permission == Permission::Write);
-        writable.any(|opening| opening.path == *path)
+            .filter(|open_path| open_path.permission == Permission::Write);
+        writable.any(|open_path| open_path.path == *path)
     };
     let layers: Vec<OverlayLayer> = candidates
         .into_iter()
@@ -224,14 +224,14 @@ fn overlay_layers(
         .filter(|grant| grant.kind == GrantKind::Workspace)
         .map(|grant| grant.root.to_abs())
         .collect();
-    let needs_layer = |opening: &&AccessiblePath| {
-        opening.permission == Permission::Write
-            && !workspaces.contains(&opening.path)
-            && !layers.iter().any(|layer| layer.root == opening.path)
+    let needs_layer = |open_path: &&AccessiblePath| {
+        open_path.permission == Permission::Write
+            && !workspaces.contains(&open_path.path)
+            && !layers.iter().any(|layer| layer.root == open_path.path)
     };
     match open.iter().find(needs_layer) {
-        Some(opening) => Err(SandboxPolicyError::NoLayer {
-            root: opening.path.clone(),
+        Some(open_path) => Err(SandboxPolicyError::NoLayer {
+            root: open_path.path.clone(),
         }),
         None => Ok(layers),
     }
@@ -251,11 +251,11 @@ pub(crate) fn deepest_accessible<'a>(
     path: &AbsPath,
     open: &'a [AccessiblePath],
 ) -> Option<&'a AccessiblePath> {
-    let covers = |opening: &&AccessiblePath| match opening.scope {
-        GrantScope::Tree => path.is_within(&opening.path),
-        GrantScope::File => *path == opening.path,
+    let covers = |open_path: &&AccessiblePath| match open_path.scope {
+        GrantScope::Tree => path.is_within(&open_path.path),
+        GrantScope::File => *path == open_path.path,
     };
-    let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
+    let depth = |open_path: &&AccessiblePath| open_path.path.as_path().components().count();
     open.iter().filter(covers).max_by_key(depth)
 }
 
@@ -338,10 +338,10 @@ mod tests {
     fn check(grants: Vec<Grant>, phase: Phase, level: SandboxLevel, expected: &[&str]) {
         let policy = of(grants, phase, level).unwrap();
         let mut lines = Vec::new();
-        for opening in &policy.open {
+        for open_path in &policy.open {
             lines.push(format!(
                 "{} {} {:?}",
-                opening.permission, opening.path, opening.scope
+                open_path.permission, open_path.path, open_path.scope
             ));
         }
         lines.extend(policy.hidden.iter().map(|path| format!("hidden {path}")));

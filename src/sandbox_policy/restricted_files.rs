@@ -37,7 +37,7 @@ impl RestrictedFiles {
     pub fn hidden_from(&self, policy: &SandboxPolicy) -> Result<Vec<&AbsPath>, String> {
         let paths = self.paths.as_ref().map_err(String::clone)?;
         let is_open = |path: &&AbsPath| {
-            let mut roots = policy.open.iter().map(|opening| &opening.path);
+            let mut roots = policy.open.iter().map(|open_path| &open_path.path);
             roots.any(|root| path.is_within(root) || root.is_within(path))
         };
         Ok(paths.iter().filter(|path| !is_open(path)).collect())
@@ -62,14 +62,14 @@ mod tests {
 
     fn policy(open: &[&str]) -> SandboxPolicy {
         let root = AbsPath::root();
-        let opening = |path| AccessiblePath {
+        let open_path = |path| AccessiblePath {
             path,
             permission: Permission::Read,
             scope: GrantScope::Tree,
         };
         SandboxPolicy {
             level: SandboxLevel::Namespaces,
-            open: paths(open).into_iter().map(opening).collect(),
+            open: paths(open).into_iter().map(open_path).collect(),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),

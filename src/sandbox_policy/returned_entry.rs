@@ -62,13 +62,13 @@ impl ReturnRules<'_> {
     /// # Errors
     /// The change is refused.
     pub fn check_change(&self, path: &AbsPath) -> Result<(), ReturnRefusal> {
-        let opening = deepest_accessible(path, self.open).ok_or(ReturnRefusal::ReadOnly)?;
+        let open_path = deepest_accessible(path, self.open).ok_or(ReturnRefusal::ReadOnly)?;
         let applies =
-            |exception: &AbsPath| path.is_within(exception) && exception.is_within(&opening.path);
+            |exception: &AbsPath| path.is_within(exception) && exception.is_within(&open_path.path);
         if self.hidden.iter().any(applies) {
             return Err(ReturnRefusal::Hidden);
         }
-        if opening.permission == Permission::Read || self.masked.iter().any(applies) {
+        if open_path.permission == Permission::Read || self.masked.iter().any(applies) {
             return Err(ReturnRefusal::ReadOnly);
         }
         Ok(())

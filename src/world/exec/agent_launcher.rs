@@ -233,7 +233,7 @@ fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
 
 /// Opens `path` for reading unless it is open already.
 pub(super) fn open_for_reading(policy: &mut SandboxPolicy, path: AbsPath, scope: GrantScope) {
-    let reaches = |opening: &AccessiblePath| path.is_within(&opening.path);
+    let reaches = |open_path: &AccessiblePath| path.is_within(&open_path.path);
     let hides = |hidden: &AbsPath| path.is_within(hidden);
     let is_open = policy.open.iter().any(reaches) && !policy.hidden.iter().any(hides);
     if is_open

@@ -148,9 +148,9 @@ pub(super) fn compile_policy(
     };
     let mut policy = compile(gate.manager(), commands.sandbox_level(), context)
         .map_err(|why| cannot_run(&why))?;
-    for opening in &mut policy.open {
-        if !is_changed_directly(gate, commands, &opening.path) {
-            opening.permission = Permission::Read;
+    for open_path in &mut policy.open {
+        if !is_changed_directly(gate, commands, &open_path.path) {
+            open_path.permission = Permission::Read;
         }
     }
     expect_one_spelling(gate, &policy)?;

@@ -182,7 +182,7 @@ impl CallCopies<'_> {
     fn fetch(&self) -> Vec<String> {
         let writable = self.container.iter().filter(|(_, reachable)| {
             let mut open_paths = reachable.open.iter();
-            open_paths.any(|opening| opening.permission == Permission::Write)
+            open_paths.any(|open_path| open_path.permission == Permission::Write)
         });
         let notes = writable.flat_map(|(container, reachable)| {
             let fetch_result = container.fetch_changes(reachable, self.interrupt);

@@ -215,8 +215,8 @@ fn default_directory(gate: &Gate) -> Result<AbsPath, String> {
 
 /// Makes every directory of the agent read-only for a server that only reads.
 fn restrict_writes(mut policy: SandboxPolicy, permission: Permission) -> SandboxPolicy {
-    for opening in &mut policy.open {
-        opening.permission = opening.permission.min(permission);
+    for open_path in &mut policy.open {
+        open_path.permission = open_path.permission.min(permission);
     }
     policy
 }

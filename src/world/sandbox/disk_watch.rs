@@ -71,10 +71,10 @@ impl DiskWatch {
         let writable_paths = policy
             .open
             .iter()
-            .filter(|opening| opening.permission == Permission::Write);
-        let written_paths = writable_paths.map(|opening| match layer(&opening.path) {
+            .filter(|open_path| open_path.permission == Permission::Write);
+        let written_paths = writable_paths.map(|open_path| match layer(&open_path.path) {
             Some(layer) => layer.upper.clone(),
-            None => opening.path.clone(),
+            None => open_path.path.clone(),
         });
         let own_directories = [policy.home.clone(), policy.scratch.clone()];
         Self::new(

@@ -57,19 +57,21 @@ impl ReachablePaths {
     /// Returns what is mounted at `path`: the path itself, or the same name in the copy of its
     /// tree.
     pub(in crate::world::sandbox) fn source_for(&self, path: &AbsPath) -> AbsPath {
-        let opening = self.accessible_path_for(path);
-        let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
-        let path_in_copy =
-            copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
+        let open_path = self.accessible_path_for(path);
+        let copy =
+            open_path.and_then(|open_path| Some((open_path, self.copies.get(&open_path.path)?)));
+        let path_in_copy = copy
+            .and_then(|(open_path, copy)| Some(copy.join(path.below(&open_path.path)?.as_path())));
         path_in_copy.unwrap_or_else(|| path.clone())
     }
 
     /// Returns whether `path` is hidden, directly or with its parent, and no deeper accessible path
     /// covers it.
     pub(in crate::world::sandbox) fn hides(&self, path: &AbsPath) -> bool {
-        let opening = self.accessible_path_for(path);
+        let open_path = self.accessible_path_for(path);
         self.hidden.iter().any(|hidden| {
-            path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
+            path.is_within(hidden)
+                && open_path.is_none_or(|open_path| hidden.is_within(&open_path.path))
         })
     }
 }

@@ -47,9 +47,9 @@ impl MountPlan {
         socket: &AbsPath,
     ) -> Result<Self> {
         let mut mounts = Self::default();
-        for opening in &reachable.open {
-            expect_no_link(&opening.path)?;
-            mounts.share(&opening.path, opening.permission, reachable);
+        for open_path in &reachable.open {
+            expect_no_link(&open_path.path)?;
+            mounts.share(&open_path.path, open_path.permission, reachable);
         }
         for path in reachable.masked.iter().filter(|path| !file::is_link(path)) {
             mounts.mask(path, reachable);
@@ -63,8 +63,8 @@ impl MountPlan {
         mounts.share_submounts(reachable)?;
         mounts.pin_parents(reachable);
         for (source, target) in shared {
-            if let Some(opening) = reachable.accessible_path_for(target) {
-                let inside = format!("`{target}` is inside `{}`", opening.path);
+            if let Some(open_path) = reachable.accessible_path_for(target) {
+                let inside = format!("`{target}` is inside `{}`", open_path.path);
                 let message = format!("`{source}` cannot be mounted: {inside}");
                 return Err(Error::new(ErrorKind::Config, message)
                     .with_hint("choose another path in the container"));
@@ -144,14 +144,14 @@ impl MountPlan {
     fn pin_parents(&mut self, reachable: &ReachablePaths) {
         let mounted_paths: Vec<AbsPath> = self.0.keys().cloned().collect();
         for path in mounted_paths {
-            let Some(opening) = path
+            let Some(open_path) = path
                 .parent()
                 .and_then(|parent| reachable.accessible_path_for(&parent))
             else {
                 continue;
             };
-            let root = opening.path.clone();
-            if opening.permission == Permission::Read || reachable.hides(&path) {
+            let root = open_path.path.clone();
+            if open_path.permission == Permission::Read || reachable.hides(&path) {
                 continue;
             }
             let mut ancestor = path.parent();

@@ -156,8 +156,8 @@ impl ExecProcess for ContainerProcess<'_> {
         }
     }
 
-    /// Restarts the container if the caller holds the lock. Without the lock, other commands may run
-    /// there.
+    /// Restarts the container if the caller holds the lock. Without the lock, other commands may
+    /// run there.
     fn kill(&mut self) -> io::Result<()> {
         match self.guard.map(|guard| self.container.restart(guard)) {
             Some(Err(error)) => Err(self.fail(error)),

@@ -130,7 +130,7 @@ impl ServerContainers {
             count,
         } = &*self.0;
         engine.ensure_connected()?;
-        let is_writable = |opening: &AccessiblePath| opening.permission == Permission::Write;
+        let is_writable = |open_path: &AccessiblePath| open_path.permission == Permission::Write;
         let engine = if reachable.open.iter().any(is_writable) {
             &engine.with_copies()
         } else {

@@ -235,13 +235,13 @@ fn mount_points(reachable: &ReachablePaths) -> Result<Vec<AbsPath>> {
     let trees = reachable
         .open
         .iter()
-        .filter(|opening| opening.scope == GrantScope::Tree);
-    let mounts = outermost(trees.map(|opening| &opening.path));
+        .filter(|open_path| open_path.scope == GrantScope::Tree);
+    let mounts = outermost(trees.map(|open_path| &open_path.path));
     let is_inside = |path: &AbsPath| mounts.iter().any(|mount| path.is_within(mount));
     let mut single_files = reachable
         .open
         .iter()
-        .filter(|opening| !is_inside(&opening.path));
+        .filter(|open_path| !is_inside(&open_path.path));
     if let Some(file) = single_files.next() {
         let message = format!("`{}` is a single file, which no pod can have", file.path);
         return Err(Error::new(ErrorKind::Config, message).with_hint("grant its directory"));

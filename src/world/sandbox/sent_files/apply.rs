@@ -73,7 +73,7 @@ pub(super) fn apply_changes(
         // The engine creates the directories above what is sent.
         let is_above = || {
             let mut open = reachable.open.iter();
-            !sent_entries.contains_key(path) && open.any(|opening| opening.path.is_within(path))
+            !sent_entries.contains_key(path) && open.any(|open_path| open_path.path.is_within(path))
         };
         let is_implied = is_directory && (roots.contains(path) || is_above());
         if !is_unchanged && !is_implied {

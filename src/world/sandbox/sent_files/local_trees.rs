@@ -30,13 +30,13 @@ impl<'a> LocalTrees<'a> {
         &mut self,
         path: &AbsPath,
     ) -> Result<(&DirectoryHandle, RelPath), FileSystemError> {
-        let opening = self
+        let open_path = self
             .reachable
             .accessible_path_for(path)
             .ok_or(FileSystemError::Missing)?;
-        let source = self.reachable.source_for(&opening.path);
-        let (root, rel) = match opening.scope {
-            GrantScope::Tree => (source, path.below(&opening.path)),
+        let source = self.reachable.source_for(&open_path.path);
+        let (root, rel) = match open_path.scope {
+            GrantScope::Tree => (source, path.below(&open_path.path)),
             GrantScope::File => {
                 let name = source.as_path().file_name();
                 let rel = name.and_then(|name| RelPath::default().child(name));

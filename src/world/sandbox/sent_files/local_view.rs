@@ -44,23 +44,29 @@ pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Re
         earlier,
         hidden: reachable.hidden.iter().collect(),
         masked: reachable.masked.iter().collect(),
-        roots: reachable.open.iter().map(|opening| &opening.path).collect(),
+        roots: reachable
+            .open
+            .iter()
+            .map(|open_path| &open_path.path)
+            .collect(),
         view: SentEntries::new(),
         content_bytes: 0,
     };
-    for opening in &reachable.open {
-        let read_failure = |fault| read_error(&opening.path, fault);
-        let (dir, rel) = match trees.locate(&opening.path) {
+    for open_path in &reachable.open {
+        let read_failure = |fault| read_error(&open_path.path, fault);
+        let (dir, rel) = match trees.locate(&open_path.path) {
             Err(FileSystemError::Missing) => continue,
             locate_result => locate_result.map_err(read_failure)?,
         };
-        match opening.scope {
-            GrantScope::Tree => reader.add_tree(opening, dir)?,
-            GrantScope::File => match reader.add(&opening.path, dir, &rel, opening.permission) {
-                Ok(()) | Err(ViewFault::Name(FileSystemError::Missing)) => {}
-                Err(ViewFault::Name(fault)) => return Err(read_failure(fault)),
-                Err(ViewFault::TooLarge) => return Err(too_large_error(&opening.path)),
-            },
+        match open_path.scope {
+            GrantScope::Tree => reader.add_tree(open_path, dir)?,
+            GrantScope::File => {
+                match reader.add(&open_path.path, dir, &rel, open_path.permission) {
+                    Ok(()) | Err(ViewFault::Name(FileSystemError::Missing)) => {}
+                    Err(ViewFault::Name(fault)) => return Err(read_failure(fault)),
+                    Err(ViewFault::TooLarge) => return Err(too_large_error(&open_path.path)),
+                }
+            }
         }
     }
     Ok(reader.view)
@@ -92,8 +98,8 @@ impl From<FileSystemError> for ViewFault {
 }
 
 impl ViewReader<'_> {
-    fn add_tree(&mut self, opening: &AccessiblePath, dir: &DirectoryHandle) -> Result<()> {
-        let root = &opening.path;
+    fn add_tree(&mut self, open_path: &AccessiblePath, dir: &DirectoryHandle) -> Result<()> {
+        let root = &open_path.path;
         if self.reachable.hides(root) {
             return Ok(());
         }
@@ -122,7 +128,7 @@ impl ViewReader<'_> {
             let permission = if is_masked {
                 Permission::Read
             } else {
-                opening.permission
+                open_path.permission
             };
             match self.add(&path, dir, &rel, permission) {
                 Ok(()) => {}

@@ -189,7 +189,11 @@ impl SentFiles {
         }
         self.needs_sweep = true;
         if self.entries.is_none() {
-            let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
+            let roots: Vec<&AbsPath> = reachable
+                .open
+                .iter()
+                .map(|open_path| &open_path.path)
+                .collect();
             remove_remote_paths(remote, &roots, &users, &limit)?;
         }
         if let Err(fault) = transfer(remote, reachable, &view, &plan, &owners, &limit) {
@@ -313,7 +317,12 @@ fn transfer(
         }
         let bits = owners.granted_bits(user, reachable, view);
         let is_sent = |path: &AbsPath| added_paths.contains(&path);
-        if !bits.is_empty() && reachable.open.iter().any(|opening| is_sent(&opening.path)) {
+        if !bits.is_empty()
+            && reachable
+                .open
+                .iter()
+                .any(|open_path| is_sent(&open_path.path))
+        {
             let set_result = remote.run(
                 HelperCommand::set_bits(user, &bits),
                 REMOVAL_TIME_MAX,
@@ -623,17 +632,17 @@ fn check_gone(paths: &[&AbsPath], output: &[u8]) -> Result<()> {
 fn writable_roots(reachable: &ReachablePaths, sent_entries: &SentEntries) -> Vec<AbsPath> {
     let writable = || {
         let open = reachable.open.iter();
-        open.filter(|opening| opening.permission == Permission::Write)
+        open.filter(|open_path| open_path.permission == Permission::Write)
     };
     let is_inside_another = |path: &AbsPath| {
-        let mut trees = writable().filter(|opening| opening.scope == GrantScope::Tree);
-        trees.any(|opening| opening.path != *path && path.is_within(&opening.path))
+        let mut trees = writable().filter(|open_path| open_path.scope == GrantScope::Tree);
+        trees.any(|open_path| open_path.path != *path && path.is_within(&open_path.path))
     };
     let is_sent = |path: &AbsPath| {
         let entry = sent_entries.get(path);
         entry.is_some_and(|entry| entry.remote_entry != RemoteEntry::Unsent)
     };
-    let roots = writable().map(|opening| &opening.path);
+    let roots = writable().map(|open_path| &open_path.path);
     roots
         .filter(|path| !is_inside_another(path) && is_sent(path))
         .cloned()

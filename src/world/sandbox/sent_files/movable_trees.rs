@@ -74,11 +74,11 @@ fn movable_dir(
 fn read_only_trees(reachable: &ReachablePaths) -> impl Iterator<Item = &AbsPath> {
     let open = &reachable.open;
     let is_nested = move |path: &AbsPath| {
-        let mut other_openings = open.iter().filter(|other| other.path != *path);
-        other_openings.any(|other| path.is_within(&other.path))
+        let mut other_paths = open.iter().filter(|other| other.path != *path);
+        other_paths.any(|other| path.is_within(&other.path))
     };
     open.iter()
-        .filter(|opening| opening.permission == Permission::Read)
-        .map(|opening| &opening.path)
+        .filter(|open_path| open_path.permission == Permission::Read)
+        .map(|open_path| &open_path.path)
         .filter(move |path| !is_nested(path))
 }

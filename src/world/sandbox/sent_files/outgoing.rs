@@ -103,9 +103,9 @@ impl EntryOwners {
         self.user_owned_trees.is_none() || self.access(path, permission).owner == user
     }
 
-    /// Returns the accessible paths that `user` owns, each with its permission bits, for a container
-    /// in which each user unpacks its own entries: there, `tar` may not set the bits of directories
-    /// that exist.
+    /// Returns the accessible paths that `user` owns, each with its permission bits, for a
+    /// container in which each user unpacks its own entries: there, `tar` may not set the bits of
+    /// directories that exist.
     pub(super) fn granted_bits(
         &self,
         user: ContainerUser,
@@ -116,9 +116,9 @@ impl EntryOwners {
             .open
             .iter()
             .filter(|_| self.user_owned_trees.is_some());
-        let bits = open.filter_map(|opening| {
-            let entry = entries.get(&opening.path)?;
-            let EntryAccess { owner, more_bits } = self.access(&opening.path, entry.permission);
+        let bits = open.filter_map(|open_path| {
+            let entry = entries.get(&open_path.path)?;
+            let EntryAccess { owner, more_bits } = self.access(&open_path.path, entry.permission);
             let bits = match entry.remote_entry {
                 RemoteEntry::Directory { bits } => bits | more_bits,
                 RemoteEntry::File { bits, .. } => bits | (more_bits & SHARED_FILE_BITS),
@@ -126,7 +126,7 @@ impl EntryOwners {
                     return None;
                 }
             };
-            (owner == user).then(|| (bits, opening.path.to_string()))
+            (owner == user).then(|| (bits, open_path.path.to_string()))
         });
         bits.collect()
     }
@@ -158,9 +158,9 @@ impl EntryOwners {
 fn writable_trees(reachable: &ReachablePaths) -> BTreeSet<AbsPath> {
     let trees = || {
         let open = reachable.open.iter();
-        let trees = open.filter(|opening| opening.scope == GrantScope::Tree);
-        let writable = trees.filter(|opening| opening.permission == Permission::Write);
-        writable.map(|opening| &opening.path)
+        let trees = open.filter(|open_path| open_path.scope == GrantScope::Tree);
+        let writable = trees.filter(|open_path| open_path.permission == Permission::Write);
+        writable.map(|open_path| &open_path.path)
     };
     let is_inside_another =
         |path: &AbsPath| trees().any(|other| other != path && path.is_within(other));

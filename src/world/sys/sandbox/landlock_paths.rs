@@ -103,12 +103,12 @@ const PATH_HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Checks that level `landlock` can enforce a policy; the error names the first path that it
 /// cannot.
 pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
-    let read_only_openings = policy
+    let read_only_open_paths = policy
         .open
         .iter()
-        .filter(|opening| opening.permission == Permission::Read);
-    let read_only = read_only_openings
-        .map(|opening| &opening.path)
+        .filter(|open_path| open_path.permission == Permission::Read);
+    let read_only = read_only_open_paths
+        .map(|open_path| &open_path.path)
         .chain(&policy.masked)
         .map(|path| (path, "read-only"));
     let hidden_paths = policy.hidden.iter().map(|path| (path, "hidden"));
@@ -127,12 +127,12 @@ pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
 
 /// Returns the user's trees that commands may write to, and their own.
 pub(crate) fn writable_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
-    let openings = policy
+    let open_paths = policy
         .open
         .iter()
-        .filter(|opening| opening.permission == Permission::Write);
+        .filter(|open_path| open_path.permission == Permission::Write);
     let own_paths = [&policy.home, &policy.scratch];
-    openings.map(|opening| &opening.path).chain(own_paths)
+    open_paths.map(|open_path| &open_path.path).chain(own_paths)
 }
 
 /// Allows in `domain` everything that the policy makes accessible.
@@ -155,8 +155,8 @@ pub(crate) fn allow_policy_paths(
             walk.allow_tree_if_exists(toolchain)?;
         }
     }
-    for opening in &policy.open {
-        walk.allow_accessible_path(opening, &open_exact(policy, &opening.path)?)?;
+    for open_path in &policy.open {
+        walk.allow_accessible_path(open_path, &open_exact(policy, &open_path.path)?)?;
     }
     for own_path in [&policy.home, &policy.scratch] {
         walk.allow(&open_exact(policy, own_path)?, PathRights::Write)?;
@@ -238,18 +238,18 @@ impl LandlockWalk<'_> {
     /// Allows a path that the user granted.
     fn allow_accessible_path(
         &mut self,
-        opening: &AccessiblePath,
+        open_path: &AccessiblePath,
         handle: &OwnedFd,
     ) -> io::Result<()> {
         let is_directory = kind(handle)? == FileType::Directory;
-        if opening.scope == GrantScope::File && is_directory {
+        if open_path.scope == GrantScope::File && is_directory {
             return Err(io::Error::other(
                 "it was opened as a file and is a directory",
             ));
         }
-        match opening.permission {
+        match open_path.permission {
             Permission::Write => self.allow(handle, PathRights::Write),
-            Permission::Read => self.allow_readable_tree(handle, &opening.path),
+            Permission::Read => self.allow_readable_tree(handle, &open_path.path),
         }
     }
 

@@ -94,10 +94,10 @@ pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_
 /// Returns the requested pieces, one per path: of several, the most restrictive.
 fn pieces_by_path(policy: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
     let mut requested_pieces = BTreeMap::new();
-    for opening in &policy.open {
+    for open_path in &policy.open {
         requested_pieces.insert(
-            path_by_depth(&opening.path),
-            MountPiece::Open(opening.permission),
+            path_by_depth(&open_path.path),
+            MountPiece::Open(open_path.permission),
         );
     }
     let home = requested_pieces.entry(path_by_depth(&policy.home));

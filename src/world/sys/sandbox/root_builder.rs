@@ -248,10 +248,10 @@ fn mount_new_system(
 /// followed, because the machine's `PATH` uses it.
 fn mount_toolchains(root: &SandboxRoot, policy: &SandboxPolicy) -> SandboxResult<()> {
     let is_open = |path: &AbsPath| {
-        let openings = policy.open.iter();
-        openings
+        let open_paths = policy.open.iter();
+        open_paths
             .clone()
-            .any(|opening| path.is_within(&opening.path))
+            .any(|open_path| path.is_within(&open_path.path))
             || PROGRAMS
                 .iter()
                 .chain(SYSTEM_PATHS)

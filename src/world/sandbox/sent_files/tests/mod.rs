@@ -46,15 +46,15 @@ impl Trees {
         }
         symlink("../../outside", root.join("p/ws/link")).unwrap();
         let abs = |name: &str| AbsPath::new(root.join(name)).unwrap();
-        let opening = |name: &str, permission| AccessiblePath {
+        let open_path = |name: &str, permission| AccessiblePath {
             path: abs(name),
             permission,
             scope: GrantScope::Tree,
         };
         let reachable = ReachablePaths {
             open: vec![
-                opening("p", Permission::Read),
-                opening("p/ws", Permission::Write),
+                open_path("p", Permission::Read),
+                open_path("p/ws", Permission::Write),
             ],
             masked: vec![abs("p/ws/.git")],
             hidden: vec![abs("p/.massgen"), abs("p/ws/.env")],
