@@ -40,7 +40,7 @@ pub struct SubagentSetup {
     /// What the agent may choose for them; `None` in a replay, which takes what was recorded.
     pub choices: Option<Arc<SubagentChoices>>,
     /// What starts those of their models that are external agents, by the names of the models.
-    pub programs: Arc<BTreeMap<String, AgentLaunchSetup>>,
+    pub launch_setups: Arc<BTreeMap<String, AgentLaunchSetup>>,
     /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
     /// The subagents that the agent has started, in their order.
@@ -60,7 +60,7 @@ impl SubagentSetup {
             tools,
             commands,
             choices,
-            programs: Arc::default(),
+            launch_setups: Arc::default(),
             is_resumed: false,
             started_ids: Arc::default(),
         }
@@ -74,9 +74,12 @@ impl SubagentSetup {
 
     /// Returns the setup with what starts the external agents among the models.
     #[must_use]
-    pub fn with_programs(self, programs: BTreeMap<String, AgentLaunchSetup>) -> Self {
-        let programs = Arc::new(programs);
-        Self { programs, ..self }
+    pub fn with_launch_setups(self, launch_setups: BTreeMap<String, AgentLaunchSetup>) -> Self {
+        let launch_setups = Arc::new(launch_setups);
+        Self {
+            launch_setups,
+            ..self
+        }
     }
 
     /// Counts the subagents for `tasks` towards the maximum, all or none.
@@ -144,11 +147,12 @@ impl SubagentCall {
         let (tools, commands) = self.offers(&gate);
         let choices = self.setup.choices.as_deref();
         let chosen_model = self.chosen_model(&task);
-        let program = chosen_model.and_then(|model| self.setup.programs.get(&*model.name));
+        let launch_setup =
+            chosen_model.and_then(|model| self.setup.launch_setups.get(&*model.name));
         // An external agent has commands of its own.
-        let commands = program.is_none().then_some(commands);
+        let commands = launch_setup.is_none().then_some(commands);
         ConversationSetup {
-            models: self.models(chosen_model, program, &gate),
+            models: self.models(chosen_model, launch_setup, &gate),
             system: subagent_system_prompt(&task, &workspace, commands, choices).into(),
             first: subagent_task(&task.task),
             tools,
@@ -159,39 +163,40 @@ impl SubagentCall {
         }
     }
 
-    /// Returns the model that the agent has chosen for a subagent, or whose turn it is; `None` if
-    /// there are no models for subagents like it.
+    /// Returns the model that the agent has chosen for a subagent, or else the next one in the
+    /// order of the config; `None` if there are no models for subagents like it.
     fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
         let choices = self.setup.choices.as_deref();
         if choices.is_some_and(|choices| !choices.has_own_model(task)) {
             return None;
         }
+        // The fallback models have the same models for subagents.
         let first_model = self.conversations.models.first()?;
         let models = &first_model.subagents;
         let find_model = |name: &str| models.iter().find(|model| *model.name == *name);
         let chosen_model = task.agent.as_deref().and_then(find_model);
         chosen_model.or_else(|| {
-            let turn = self.setup.number_before(&task.id);
-            models.get(turn.checked_rem(models.len())?)
+            let number_before = self.setup.number_before(&task.id);
+            models.get(number_before.checked_rem(models.len())?)
         })
     }
 
-    /// Returns the models of a subagent with this gate: `chosen_model`, which `program` starts if
-    /// it is an external agent, or else the agent's models. A program that cannot be confined is
-    /// not started, and a request to it fails.
+    /// Returns the models of a subagent with this gate: `chosen_model`, which `launch_setup` starts
+    /// if it is an external agent, or else the agent's models. An external agent that cannot be
+    /// confined is not started, and a request to it fails.
     fn models(
         &self,
         chosen_model: Option<&SubagentModel>,
-        program: Option<&AgentLaunchSetup>,
+        launch_setup: Option<&AgentLaunchSetup>,
         gate: &Gate,
     ) -> Vec<AvailableModel> {
         let Some(chosen_model) = chosen_model else {
             return self.conversations.models.clone();
         };
-        let launch = program.and_then(|program| program.for_subagent(gate.clone()).ok());
+        let confined_setup = launch_setup.and_then(|setup| setup.for_subagent(gate.clone()).ok());
         let models = chosen_model.models.iter().cloned();
-        match &launch {
-            Some(launch) => models.map(|model| model.with_launcher(launch)).collect(),
+        match &confined_setup {
+            Some(setup) => models.map(|model| model.with_launcher(setup)).collect(),
             None => models.collect(),
         }
     }

@@ -89,9 +89,12 @@ impl AgentTeam {
         let last_model = connection.models.len().saturating_sub(1);
         let subagent_setup = self.subagent_setup(member, phase);
         let is_resumed = connection.recorded.is_some();
-        let programs = self.subagent_launchers(member, gate.as_ref());
-        let subagents =
-            subagent_setup.map(|setup| setup.for_resumed(is_resumed).with_programs(programs));
+        let launch_setups = self.subagent_launch_setups(member, gate.as_ref());
+        let subagents = subagent_setup.map(|setup| {
+            setup
+                .for_resumed(is_resumed)
+                .with_launch_setups(launch_setups)
+        });
         let models = self.with_agent_launcher(member, gate.as_ref(), connection.models);
         let mut session = ModelSession {
             agent: member.id.clone(),

@@ -65,7 +65,7 @@ impl AgentTeam {
 
     /// Returns what starts the external agents that may work as subagents of `member`, by the names
     /// of the models, in a conversation with this gate.
-    pub(super) fn subagent_launchers(
+    pub(super) fn subagent_launch_setups(
         &self,
         member: &TeamMember,
         gate: Option<&Gate>,
