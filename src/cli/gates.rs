@@ -584,7 +584,7 @@ fn make_directories(config: &Config, layout: &RunLayout) -> Result<Vec<RunWorksp
     });
     own_directories
         .chain(agent_directories)
-        .map(|path| RunWorkspace::claim(&path))
+        .map(|path| RunWorkspace::lock(&path))
         .collect()
 }
 

@@ -19,12 +19,13 @@ pub(super) fn reopen_workspaces(layout: &RunLayout) -> Result<Vec<RunWorkspace>>
     let workspaces = layout.workspaces.values();
     let run_workspaces = workspaces.map(|workspace| match workspace.owner {
         WorkspaceOwner::Massgen => RunWorkspace::reopen(&workspace.path),
-        WorkspaceOwner::User => RunWorkspace::claim(&workspace.path),
+        WorkspaceOwner::User => RunWorkspace::lock(&workspace.path),
     });
     run_workspaces.collect()
 }
 
-/// Creates the workspaces. Those that massgen owns are initialized from `seed`.
+/// Creates the workspaces. Those that massgen owns are initialized from `seed`, the workspace of an
+/// earlier turn.
 pub(super) fn create_workspaces(
     config: &Config,
     layout: &RunLayout,
@@ -35,7 +36,7 @@ pub(super) fn create_workspaces(
     for workspace in layout.workspaces.values() {
         workspaces.push(match workspace.owner {
             WorkspaceOwner::Massgen => RunWorkspace::make(&workspace.path, seed.as_ref())?,
-            WorkspaceOwner::User => RunWorkspace::claim(&workspace.path)?,
+            WorkspaceOwner::User => RunWorkspace::lock(&workspace.path)?,
         });
     }
     for agent in &config.agents {
@@ -43,6 +44,7 @@ pub(super) fn create_workspaces(
             .workspaces
             .get(&agent.id)
             .map(|workspace| &workspace.path);
+        // A gate can open only what exists.
         for path in directories_to_create(agent, workspace) {
             make_new(&path)?;
         }
@@ -51,7 +53,8 @@ pub(super) fn create_workspaces(
     Ok(workspaces)
 }
 
-/// Returns the initial contents of agents' workspaces, where they are stored.
+/// Takes the seeds of the workspaces that were initialized from an earlier turn. Snapshots share
+/// unchanged files with them.
 pub(super) fn workspace_seeds(
     layout: &RunLayout,
     workspaces: &mut [RunWorkspace],
@@ -92,7 +95,7 @@ fn spellings(path: &AbsPath) -> Result<Vec<String>> {
     Ok(spellings)
 }
 
-/// Returns the directory at `path`, which must exist.
+/// Returns the directory at `path`, which massgen has created.
 pub(super) fn existing_directory(path: &AbsPath) -> Result<RealPath> {
     match locate(path)? {
         LocatedPath::Directory(real) => Ok(real),

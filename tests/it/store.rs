@@ -387,8 +387,8 @@ fn a_users_directory_is_used_as_it_is_by_one_at_a_time() {
     let fixture = SnapshotFixture::new();
     fixture.write("ws/theirs.txt", "theirs");
     let before = tree(&fixture.path("ws"));
-    let first = RunWorkspace::claim(&fixture.abs("ws")).unwrap();
-    let second = RunWorkspace::claim(&fixture.abs("ws")).unwrap_err();
+    let first = RunWorkspace::lock(&fixture.abs("ws")).unwrap();
+    let second = RunWorkspace::lock(&fixture.abs("ws")).unwrap_err();
     let expected = format!(
         "workspace `{}` is in use by another agent or another run",
         fixture.path("ws").display()
@@ -397,10 +397,10 @@ fn a_users_directory_is_used_as_it_is_by_one_at_a_time() {
     drop(first);
     // Until a process that another test starts has replaced its image, it has the lock too.
     wait_until("the workspace is free", Duration::from_mins(2), || {
-        RunWorkspace::claim(&fixture.abs("ws")).is_ok()
+        RunWorkspace::lock(&fixture.abs("ws")).is_ok()
     });
     assert_eq!(tree(&fixture.path("ws")), before);
-    RunWorkspace::claim(&fixture.abs("new/cwd")).unwrap();
+    RunWorkspace::lock(&fixture.abs("new/cwd")).unwrap();
     assert_eq!(tree(&fixture.path("new/cwd")), [""; 0]);
 }
 

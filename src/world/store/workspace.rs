@@ -43,9 +43,9 @@ impl RunWorkspace {
         })
     }
 
-    /// Claims the directory `cwd`, which the user named. It is created if needed, and its contents
+    /// Locks the directory `cwd`, which the user named. It is created if needed, and its contents
     /// are kept. It is an error if another run, or another agent of this run, works in it.
-    pub fn claim(cwd: &AbsPath) -> Result<Self> {
+    pub fn lock(cwd: &AbsPath) -> Result<Self> {
         dir::create_all(cwd, DirectoryAudience::Umask)?;
         let lock = match dir::try_lock(cwd)? {
             DirLockAttempt::Acquired(lock) => Some(lock),
