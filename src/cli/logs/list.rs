@@ -22,10 +22,11 @@ use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 /// Minimum and maximum length of a task on one line, in characters.
 const TASK_CHARS_MIN: usize = 20;
 const TASK_CHARS_MAX: usize = 60;
-/// Minimum widths of a terminal that shows when each run started, and of one that shows all
-/// columns. The first leaves space for the shortest task, with the `…` of one that is cut off.
-const START_COLUMNS_MIN: usize = 99;
-const ALL_COLUMNS_MIN: usize = 140;
+/// Minimum widths of terminals, in characters: of one that shows when each run started, and of one
+/// that shows everything. The first leaves space for the shortest task, with the `…` of one that is
+/// cut off.
+const START_WIDTH_MIN: usize = 99;
+const FULL_WIDTH_MIN: usize = 140;
 
 /// Prints the runs of this directory, newest first.
 pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
@@ -35,7 +36,7 @@ pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>
         output.note(&format!("no runs in `{logs}`"));
     }
     let deliveries = DeliveriesByRun::list(&deliveries_directory(host))?;
-    let columns = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
+    let terminal_width = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
     for run in runs {
         let RunState {
             status,
@@ -50,7 +51,7 @@ pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>
         };
         output.result(&match format {
             ReportFormat::Json => to_json(&summary, &run, status, outcome),
-            ReportFormat::Text => to_text(&summary, &run, outcome, columns),
+            ReportFormat::Text => to_text(&summary, &run, outcome, terminal_width),
         })?;
         if output.is_closed() {
             break;
@@ -59,13 +60,13 @@ pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>
     Ok(())
 }
 
-/// Formats a run as a line of text that fits into a terminal of this many columns, or with all
-/// columns if there is no terminal.
+/// Formats a run as a line of text that fits into a terminal of this width, in characters. If there
+/// is no terminal, it says everything.
 fn to_text(
     summary: &RecordedRunSummary,
     run: &RunDir,
     outcome: &str,
-    columns: Option<usize>,
+    terminal_width: Option<usize>,
 ) -> String {
     let start_time = summary.start_time.as_deref().and_then(LocalDateTime::parse);
     let start_text = start_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
@@ -77,9 +78,9 @@ fn to_text(
     let known_cost = summary.cost_usd.filter(|cost| *cost > Money::ZERO);
     let cost = known_cost.map_or_else(String::new, |cost| format!("  ${}", cost.round_up()));
     let name = run.name();
-    let mut line = match columns {
-        Some(..START_COLUMNS_MIN) => format!("{name}  {outcome:<14}  "),
-        Some(..ALL_COLUMNS_MIN) => format!("{name}  {start_text}  {outcome:<14}  {duration:>11}  "),
+    let mut line = match terminal_width {
+        Some(..START_WIDTH_MIN) => format!("{name}  {outcome:<14}  "),
+        Some(..FULL_WIDTH_MIN) => format!("{name}  {start_text}  {outcome:<14}  {duration:>11}  "),
         Some(_) | None => {
             let agents = count_noun(summary.agents.len(), "agent");
             format!(
@@ -88,9 +89,9 @@ fn to_text(
             )
         }
     };
-    let task_chars = columns.map_or(TASK_CHARS_MAX, |columns| {
+    let task_chars = terminal_width.map_or(TASK_CHARS_MAX, |width| {
         // A task that is cut off ends with `…`.
-        columns.saturating_sub(line.chars().count() + 1)
+        width.saturating_sub(line.chars().count() + 1)
     });
     let task_chars = task_chars.clamp(TASK_CHARS_MIN, TASK_CHARS_MAX);
     line.push_str(&single_line(&summary.task, task_chars));
@@ -102,6 +103,7 @@ fn to_text(
 fn to_json(summary: &RecordedRunSummary, run: &RunDir, status: RunStatus, outcome: &str) -> String {
     let state = match status {
         RunStatus::Running => "running",
+        // The list calls it `crashed`; scripts rely on this name.
         RunStatus::Interrupted => "broken_off",
         RunStatus::Ended => "ended",
     };
@@ -109,7 +111,7 @@ fn to_json(summary: &RecordedRunSummary, run: &RunDir, status: RunStatus, outcom
         "name": run.name(),
         "log_dir": run.log().to_string(),
         "state": state,
-        "finish_reason": summary.outcome,
+        "finish_reason": summary.finish_reason,
         "outcome": outcome,
         "start_time": summary.start_time,
         "elapsed_seconds": summary.seconds,

@@ -63,6 +63,7 @@ fn print_json(
     Ok(false)
 }
 
+/// Returns whether the log ends here: pipelines end with the same event as runs.
 fn is_end(entry: &LogEntry) -> bool {
     matches!(entry.event, Some(Event::Run(RunEvent::RunEnded { .. })))
 }
@@ -85,7 +86,7 @@ fn print_text(
             continue;
         };
         renderer.on_event(event, clock.elapsed_at(&entry))?;
-        if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || renderer.is_closed() {
+        if is_end(&entry) || renderer.is_closed() {
             return Ok(true);
         }
     }

@@ -18,8 +18,8 @@ pub(crate) struct RecordedRunSummary {
     pub(crate) task: String,
     /// The agents.
     pub(crate) agents: Vec<String>,
-    /// How it ended.
-    pub(crate) outcome: Option<String>,
+    /// How it ended, as `status.json` names it.
+    pub(crate) finish_reason: Option<String>,
     /// The number of files in the delivery.
     file_count: usize,
     /// The paths of the files that the review left out of it.
@@ -50,7 +50,7 @@ impl RecordedRunSummary {
     pub(crate) fn outcome_word(&self, files: &DeliveredFiles) -> Option<&str> {
         let is_unapplied = |path: &&String| !files.is_applied(path);
         let unapplied_count = self.declined_paths.iter().filter(is_unapplied).count();
-        match self.outcome.as_deref() {
+        match self.finish_reason.as_deref() {
             Some("delivered") if files.is_reverted() => Some("undone"),
             Some("delivered") if files.is_partly_reverted() => Some("partly undone"),
             Some("delivered") if unapplied_count > 0 && unapplied_count == self.file_count => {
@@ -59,7 +59,7 @@ impl RecordedRunSummary {
             Some("delivered") if unapplied_count > 0 || files.is_partial() => {
                 Some("partly applied")
             }
-            outcome => outcome,
+            finish_reason => finish_reason,
         }
     }
 
@@ -68,7 +68,8 @@ impl RecordedRunSummary {
         let text = |pointer: &str| status.pointer(pointer)?.as_str().map(str::to_owned);
         let agents = status.get("agents").and_then(Value::as_object);
         let usage = status.pointer("/token_usage/run");
-        let is_interrupted = text("/finish_reason").as_deref() == Some("interrupted");
+        let finish_reason = text("/finish_reason");
+        let is_interrupted = finish_reason.as_deref() == Some("interrupted");
         let tokens = |name: &str| usage.and_then(|usage| usage.get(name)?.as_u64());
         Self {
             start_time: text("/meta/start_time"),
@@ -76,7 +77,7 @@ impl RecordedRunSummary {
             agents: agents
                 .map(|agents| agents.keys().cloned().collect())
                 .unwrap_or_default(),
-            outcome: text("/finish_reason"),
+            finish_reason,
             file_count: delivered_rows(status).count(),
             declined_paths: declined_paths(status),
             // A run that was interrupted may have named the winner of an unfinished ballot.

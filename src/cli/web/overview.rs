@@ -147,7 +147,7 @@ fn run_json(
     let is_interrupted = match status {
         RunStatus::Running => false,
         RunStatus::Interrupted => true,
-        RunStatus::Ended => summary.outcome.as_deref() == Some("interrupted"),
+        RunStatus::Ended => summary.finish_reason.as_deref() == Some("interrupted"),
     };
     let is_resumable =
         is_last && is_interrupted && !is_live && run.is_own() && run.manifest().is_ok();
