@@ -1,4 +1,5 @@
-//! Format of the result: the last line of a stream and the one object of `json`.
+//! Format of the result: the last line of `--output-format stream-json`, and the only object of
+//! `--output-format json`.
 
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ pub(crate) struct RunResult {
     pub(crate) more_permission_denials: u64,
     /// Requests, tokens, tool calls and costs.
     pub(crate) usage: UsageSummary,
-    /// The cost of all requests in US dollars; absent if it is unknown.
+    /// The cost of all requests in US dollars; `null` if it is unknown.
     pub(crate) cost_usd: Option<Money>,
     /// Whether it includes the cost of every request.
     pub(crate) cost_is_complete: bool,
@@ -167,7 +168,7 @@ pub(crate) struct GivenAnswer {
     pub(crate) chars: u64,
     /// The snapshot of the agent's workspace, if it had files.
     pub(crate) snapshot: Option<String>,
-    /// Its check results; absent without checks.
+    /// Its check results; `null` without checks.
     #[serde(rename = "evidence")]
     pub(crate) check_results: Option<CheckResults>,
     /// The agent's plan when it gave the answer; absent without a plan.

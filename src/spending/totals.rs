@@ -19,7 +19,7 @@ pub struct RequestTotals {
     /// The tokens reported by the vendors.
     #[serde(flatten)]
     pub usage: TokenUsage,
-    /// The known cost in US dollars; absent if no price is known.
+    /// The known cost in US dollars; `null` if no price is known.
     pub cost_usd: Option<Money>,
     /// Whether it includes the cost of every request.
     pub cost_is_complete: bool,
