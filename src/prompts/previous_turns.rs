@@ -1,5 +1,6 @@
-//! Describes earlier turns to agents: the newest as a whole, older ones shorter the older they are,
-//! all within a fixed budget.
+//! Describes earlier turns to agents: the newest at greater length than older ones, all within a
+//! fixed budget. A turn that no longer fits is described by its task alone, or left out with all
+//! earlier ones.
 
 use std::fmt::Write;
 
@@ -9,10 +10,10 @@ use crate::text::{count_noun, escape_name, single_line};
 /// Maximum length of the description of all earlier turns, in bytes: at about four bytes a token,
 /// 16,000 tokens.
 const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
-/// Maximum length of the task and of the answer of the newest turn, in characters, which may have
-/// four bytes each.
+/// Maximum length of the task of the newest turn, and of its answer, in characters. A character may
+/// have four bytes.
 const NEWEST_CHARS_MAX: usize = DESCRIPTION_BYTES_MAX / 4;
-/// Maximum length of the task and of the answer of an older turn, in characters.
+/// Maximum length of the task of an older turn, and of its answer, in characters.
 const OLDER_CHARS_MAX: usize = 4 * 1024;
 /// Maximum length of a task whose answer is left out, in characters.
 const TASK_LINE_CHARS_MAX: usize = 200;
@@ -44,7 +45,7 @@ pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
         let text = [full_turn(turn, chars_max), short_turn(turn)]
             .into_iter()
             .find(|text| text.len() <= bytes_left);
-        // The turns that are described have no gap: older ones are left out too.
+        // No turn between two others is left out, so older ones are not described either.
         let Some(text) = text else { break };
         bytes_left = bytes_left.saturating_sub(text.len());
         texts.push(text);
