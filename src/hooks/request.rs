@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_the_fields_of_the_contract_and_ours() {
+    fn a_request_has_the_fields_of_claude_code_and_those_of_massgen() {
         let context = HookContext {
             session_id: Some("s1".to_owned()),
             project: AbsPath::new("/p").unwrap(),
