@@ -56,6 +56,15 @@ struct CompletionContext {
     batch: Option<String>,
 }
 
+impl CompletionContext {
+    /// Keeps the value of an option if a completion depends on it.
+    fn read_option(&mut self, arg: &Arg, value: &str) {
+        if arg.get_long() == Some("config") {
+            self.config = Some(value.to_owned());
+        }
+    }
+}
+
 /// Prints the values for the last of `words`, one on a line. There are none if anything fails.
 pub(crate) fn print_values(
     host: &Host,
@@ -90,12 +99,13 @@ fn find_context(earlier_words: &[&str]) -> CompletionContext {
     let mut positionals = 0;
     for word in earlier_words {
         if let Some(arg) = pending_option.take() {
-            if arg.get_long() == Some("config") {
-                context.config = Some((*word).to_owned());
+            context.read_option(&arg, word);
+        } else if let Some((arg, value)) = find_option(&command, word) {
+            if let Some(value) = value {
+                context.read_option(arg, value);
+            } else if matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) {
+                pending_option = Some(arg.clone());
             }
-        } else if let Some(arg) = find_option(&command, word) {
-            pending_option = Some(arg.clone())
-                .filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append));
         } else if let Some(subcommand) = command.find_subcommand(word).filter(|_| positionals == 0)
         {
             command = subcommand.clone();
@@ -109,25 +119,41 @@ fn find_context(earlier_words: &[&str]) -> CompletionContext {
     }
     context.kind = match pending_option {
         Some(arg) => kind_for_option(&arg),
-        None => command
-            .get_positionals()
-            .nth(positionals)
-            .and_then(|arg| kind_for_positional(&command, arg)),
+        None => {
+            positional_at(&command, positionals).and_then(|arg| kind_for_positional(&command, arg))
+        }
     };
     context
 }
 
-/// Returns the option that `word` names, without a value in the same word.
-fn find_option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
-    let long_name = word.strip_prefix("--");
-    let short_name = word.strip_prefix('-').and_then(|letters| {
-        let mut chars = letters.chars();
-        chars.next().filter(|_| chars.next().is_none())
-    });
-    command.get_arguments().find(|arg| {
-        (long_name.is_some() && arg.get_long() == long_name)
-            || (short_name.is_some() && arg.get_short() == short_name)
-    })
+/// Returns the option that `word` names, and its value if the word contains one, as in
+/// `--config=FILE` and `-cFILE`.
+fn find_option<'c, 'w>(command: &'c Command, word: &'w str) -> Option<(&'c Arg, Option<&'w str>)> {
+    let mut args = command.get_arguments();
+    if let Some(long_option) = word.strip_prefix("--") {
+        let (name, value) = match long_option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long_option, None),
+        };
+        let arg = args.find(|arg| arg.get_long() == Some(name))?;
+        return Some((arg, value));
+    }
+    let mut letters = word.strip_prefix('-')?.chars();
+    let name = letters.next()?;
+    let arg = args.find(|arg| arg.get_short() == Some(name))?;
+    let rest = letters.as_str();
+    let value = rest.strip_prefix('=').unwrap_or(rest);
+    Some((arg, (!rest.is_empty()).then_some(value)))
+}
+
+/// Returns the positional argument that the word at `position` belongs to. The last argument
+/// takes all further words if it is a list.
+fn positional_at(command: &Command, position: usize) -> Option<&Arg> {
+    let last_list = || {
+        let last_arg = command.get_positionals().last();
+        last_arg.filter(|arg| matches!(arg.get_action(), ArgAction::Append))
+    };
+    command.get_positionals().nth(position).or_else(last_list)
 }
 
 fn kind_for_option(arg: &Arg) -> Option<CompletionKind> {
@@ -255,7 +281,9 @@ mod tests {
         check(&["logs", "show", "last"], None);
         check(&["diff", "--stat"], Some(CompletionKind::Run));
         check(&["undo", "--path", "src"], Some(CompletionKind::Run));
-        check(&["sessions", "delete", "a"], None);
+        check(&["sessions", "delete"], Some(CompletionKind::Session));
+        check(&["sessions", "delete", "a"], Some(CompletionKind::Session));
+        check(&["sessions", "show", "a"], None);
         check(&["explain", "path", "--agent"], Some(CompletionKind::Agent));
         check(&["batch", "status"], Some(CompletionKind::Batch));
         check(&["batch", "compare", "last"], Some(CompletionKind::Batch));
@@ -264,7 +292,17 @@ mod tests {
         let context = find_context(&["batch", "apply", "batch_1"]);
         assert_eq!(context.batch.as_deref(), Some("batch_1"));
         check(&["a task"], None);
-        let context = find_context(&["explain", "path", "-c", "team.yaml", "--agent"]);
-        assert_eq!(context.config.as_deref(), Some("team.yaml"));
+        for config in [
+            &["-c", "team.yaml"][..],
+            &["--config", "team.yaml"],
+            &["--config=team.yaml"],
+            &["-cteam.yaml"],
+            &["-c=team.yaml"],
+        ] {
+            let words = [&["explain", "path"][..], config, &["--agent"]].concat();
+            let context = find_context(&words);
+            assert_eq!(context.config.as_deref(), Some("team.yaml"), "{config:?}");
+            assert_eq!(context.kind, Some(CompletionKind::Agent), "{config:?}");
+        }
     }
 }
