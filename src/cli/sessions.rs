@@ -199,6 +199,8 @@ fn interrupted_runs(sessions: &[ListedSession], host: &Host) -> BTreeMap<String,
     find_interrupted_of(&logs, resumable_ids).unwrap_or_default()
 }
 
+/// Returns the JSON form of a session in the list. It describes the last saved turn, which is what
+/// `massgen sessions show` and `export` have, and only says whether a run was interrupted.
 fn json_row(
     session: &SessionDir,
     last_turn: Option<&TurnMetadata>,
@@ -217,6 +219,8 @@ fn json_row(
     format!("{row}\n")
 }
 
+/// Returns the line of a session in the list, with the turn that a person would continue: the
+/// interrupted one, or the last saved one.
 fn text_row(
     session: &SessionDir,
     last_turn: Option<&TurnMetadata>,

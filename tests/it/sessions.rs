@@ -766,7 +766,9 @@ fn a_session_whose_first_turn_was_interrupted_is_not_listed_as_empty() {
         let row: Value = serde_json::from_str(line).unwrap();
         let is_broken = row["id"] == id.as_str();
         assert_eq!(row["interrupted"], is_broken, "{row}");
+        // An interrupted turn is not saved, so that the other fields do not describe it.
         assert_eq!(row["turns"], i32::from(!is_broken), "{row}");
+        assert_eq!(row["task"].is_null(), is_broken, "{row}");
     }
 }
 
