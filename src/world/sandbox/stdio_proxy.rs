@@ -26,15 +26,16 @@ pub struct StdioProxy {
     terminal: Option<PseudoTerminal>,
     /// Closed when the last thread that copies output ends.
     output_copies: Receiver<Infallible>,
-    /// Stops the thread that copies input.
-    interrupt: CommandInterrupt,
+    /// Stops the thread that copies input; it does not touch the command.
+    input_interrupt: CommandInterrupt,
 }
 
 /// State that the copying threads share.
 struct StdioCopier {
     /// Each thread that copies output holds a clone.
     copy_guard: Sender<Infallible>,
-    interrupt: CommandInterrupt,
+    /// Stops the thread that copies input.
+    input_interrupt: CommandInterrupt,
 }
 
 /// Error for a user's stream that is a directory, which a command cannot have.
@@ -56,13 +57,15 @@ impl StdioProxy {
         for stream in [stdin.as_ref(), Some(&stdout), Some(&stderr)] {
             stream.map_or(Ok(()), reject_directory)?;
         }
-        let interrupt = CommandInterrupt::new()?;
+        let input_interrupt = CommandInterrupt::new()?;
         let (copy_guard, output_copies) = channel(1);
         let copier = StdioCopier {
             copy_guard,
-            interrupt: interrupt.clone(),
+            input_interrupt: input_interrupt.clone(),
         };
-        // A user who types into a pipeline needs the mode of their own terminal unchanged.
+        // The user's terminal is in raw mode only while the command has it to itself. In a shell
+        // pipeline, the command reads a pipe, so the user's terminal still has to edit lines and to
+        // turn Ctrl-C into a signal.
         let is_interactive = stdin.as_ref().is_some_and(isatty) && isatty(&stdout);
         let shown_stream = [&stdout, &stderr].into_iter().find(|stream| isatty(stream));
         let terminal = shown_stream.map(|stream| copier.open_terminal(stream, is_interactive));
@@ -90,7 +93,7 @@ impl StdioProxy {
         let proxy = Self {
             terminal: terminal.map(|(terminal, _)| terminal),
             output_copies,
-            interrupt,
+            input_interrupt,
         };
         Ok((
             proxy,
@@ -104,23 +107,23 @@ impl StdioProxy {
 
     /// Sets the size of the command's terminal to the current size of the user's.
     pub fn resize(&self) {
-        self.terminal
-            .as_ref()
-            .map(PseudoTerminal::resize)
-            .unwrap_or_default();
+        if let Some(terminal) = &self.terminal {
+            terminal.resize();
+        }
     }
 
     /// Waits until everything that the command wrote has reached the user. The command must have
     /// ended.
     pub async fn wait_for_output(&mut self) {
-        self.interrupt.raise();
+        // What the user types from now on is not for the command.
+        self.input_interrupt.raise();
         while self.output_copies.recv().await.is_some() {}
     }
 }
 
 impl Drop for StdioProxy {
     fn drop(&mut self) {
-        self.interrupt.raise();
+        self.input_interrupt.raise();
     }
 }
 
@@ -162,9 +165,9 @@ impl StdioCopier {
         })
     }
 
-    /// Copies the user's input until its end, or until it is stopped.
+    /// Copies the user's input until its end, or until the interrupt is raised.
     fn copy_input(&self, from: OwnedFd, to: OwnedFd) -> io::Result<()> {
-        let interrupt = self.interrupt.clone();
+        let interrupt = self.input_interrupt.clone();
         in_thread(move || copy(&from, &to, Some(&interrupt)))
     }
 }
