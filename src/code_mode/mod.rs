@@ -55,7 +55,7 @@ impl ProgramLanguage {
     }
 
     /// Returns the executable that runs or builds programs in it.
-    pub fn program(self) -> &'static str {
+    pub fn executable(self) -> &'static str {
         match self {
             ProgramLanguage::Python => "python3",
             ProgramLanguage::Go => "go",
@@ -100,6 +100,7 @@ pub fn lint_program(
         ProgramDialect::Go => (go::lint_go(program), go::COMMAND_ADVICE),
     };
     lint_result.map_err(|mut refusal| {
+        // The findings about starting processes are those with this advice.
         let suggests_command = |finding: &&mut LintFinding| finding.advice == command_advice;
         if commands == CommandOffering::NotOffered {
             for finding in refusal.findings.iter_mut().filter(suggests_command) {

@@ -39,7 +39,7 @@ pub(crate) async fn inspect(
         }
         let finding = match probe_toolchain(language, context).await {
             ToolchainProbe::Missing => {
-                let message = format!("`{}` is not in `PATH`", language.program());
+                let message = format!("`{}` is not in `PATH`", language.executable());
                 missing_toolchain(language.into(), message)
             }
             ToolchainProbe::Found {

@@ -19,7 +19,7 @@ pub enum ToolchainProbe {
     },
 }
 
-/// Runs the program for `language` to determine its version.
+/// Runs the executable of `language` to determine its version.
 pub async fn probe_toolchain(
     language: ProgramLanguage,
     context: ProbeContext<'_>,
@@ -28,7 +28,7 @@ pub async fn probe_toolchain(
         ProgramLanguage::Python => "--version",
         ProgramLanguage::Go => "version",
     };
-    let Some(program) = context.find_program(language.program()) else {
+    let Some(program) = context.find_program(language.executable()) else {
         return ToolchainProbe::Missing;
     };
     let version = context.run_program(&program, &[version_argument]).await;
