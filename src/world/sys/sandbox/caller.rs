@@ -32,7 +32,8 @@ pub(crate) enum LastLink {
     Keep,
 }
 
-/// A process, or one of its threads, that waits for an answer.
+/// A thread whose system call the supervisor answers, or one that such a call names, and the
+/// process that it belongs to.
 #[derive(Debug)]
 pub(crate) struct NotifyingProcess {
     id: u32,
@@ -129,6 +130,7 @@ impl NotifyingProcess {
         // A magic link of /proc could lead anywhere, and would be resolved for the supervisor.
         let resolve = ResolveFlags::NO_MAGICLINKS;
         if path.starts_with(b"/") {
+            // The filter denies changes of the root directory, so it is that of the supervisor.
             openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
         } else {
             openat2(self.handle(base)?, path, flags, Mode::empty(), resolve)
