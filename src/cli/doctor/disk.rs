@@ -28,7 +28,7 @@ pub(crate) fn check(state_dir: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorF
     };
     let works = |(_, fault): &&(FileSystemFeature, Option<String>)| fault.is_none();
     let working_features: Vec<&str> = disk
-        .feature_tests
+        .features
         .iter()
         .filter(works)
         .map(|(feature, _)| feature_name(*feature))
@@ -41,7 +41,7 @@ pub(crate) fn check(state_dir: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorF
         findings.push(DoctorArea::Disk.finding(FindingVerdict::Ok, "state directory", message));
     }
     let failures = disk
-        .feature_tests
+        .features
         .iter()
         .filter_map(|(feature, fault)| Some(feature_failure(*feature, fault.as_ref()?)));
     findings.extend(failures);

@@ -56,8 +56,8 @@ const FEATURE_TESTS: &[(FileSystemFeature, FeatureTest)] = &[
 /// Capabilities of a file system.
 #[derive(Clone, Debug)]
 pub struct DiskProbe {
-    /// Tested features, each with the system's error message if it does not work.
-    pub feature_tests: Vec<(FileSystemFeature, Option<String>)>,
+    /// The tested features, each with the system's error message if it does not work.
+    pub features: Vec<(FileSystemFeature, Option<String>)>,
     /// Free space, if the system reports it.
     pub free_space: Option<FreeSpace>,
 }
@@ -93,7 +93,7 @@ const FILE_SYSTEM_NAMES: &[(i64, &str)] = &[
 ];
 
 /// Tests the file system in the state directory `dir`. Nothing is left there; a `dir` that did not
-/// exist is removed again.
+/// exist is removed again, but not the directories above it.
 ///
 /// # Errors
 /// `dir` is a symlink, cannot be created, or nothing can be created in it.
@@ -120,11 +120,11 @@ fn probe_inside(dir: &AbsPath) -> Result<DiskProbe> {
     let staging = StagingDirectory::new(dir)?;
     let directory = staging.path().as_path();
     let failure = |test: FeatureTest| test(directory).err().map(|error| error.to_string());
-    let feature_tests = FEATURE_TESTS
+    let features = FEATURE_TESTS
         .iter()
         .map(|(feature, test)| (*feature, failure(*test)));
     Ok(DiskProbe {
-        feature_tests: feature_tests.collect(),
+        features: features.collect(),
         free_space: free_space(dir).ok(),
     })
 }
