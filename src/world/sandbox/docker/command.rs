@@ -54,14 +54,15 @@ pub(super) struct ContainerCommand {
 }
 
 impl ContainerCommand {
-    /// Turns it into an agent's command, identified by `id`.
+    /// Turns it into an agent's command. All its processes have `id` in their environment.
     pub(super) fn with_agent_command(mut self, command: &str, id: &ContainerCommandId) -> Self {
         self.program = shell_script(COMMAND_SCRIPT, [command.to_owned()]);
         self.env.extend([id.variable()]);
         self
     }
 
-    /// Turns it into a program that answers on its standard input and output, identified by `id`.
+    /// Turns it into a program that reads requests from its standard input and writes replies to
+    /// its standard output. All its processes have `id` in their environment.
     pub(super) fn with_server_program(
         mut self,
         program: Vec<String>,
@@ -75,7 +76,8 @@ impl ContainerCommand {
         self
     }
 
-    /// Creates a command that kills everything but the commands with these ids.
+    /// Creates a command that kills everything that `user` may kill, except the commands with these
+    /// ids.
     pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
         Self::of_program(user, sweep_program(spared))
     }
@@ -156,8 +158,9 @@ impl ContainerExec {
         self.input.take()
     }
 
-    /// Copies its standard output and error to the two `streams` until they end. If the first one
-    /// has the replies of a program, the second one gets what an engine writes instead of them.
+    /// Copies its standard output and error to the two `streams` until they end. An engine writes
+    /// to the standard output that it cannot start a program; if that is where replies are
+    /// expected, the message goes to the second stream.
     pub(super) async fn forward_output(mut self, streams: [OwnedFd; 2]) -> Result<(), EngineError> {
         let [stdout, stderr] = streams;
         let mut stdout = Sender::from_owned_fd(stdout)?;
