@@ -22,7 +22,7 @@ use crate::permissions::history::ReadBeforeDelete;
 pub fn recorded_config(config: &Config) -> Value {
     let orchestrator = &config.orchestrator;
     let agents: Vec<Value> = config.agents.iter().map(agent_entry).collect();
-    let mut rules = vote_rules(orchestrator);
+    let mut rules = ballot_rules(orchestrator);
     let mut add = |key: &ConfigKey, value: Value| rules.insert(key.name().to_owned(), value);
     add(
         &context_paths::KEY,
@@ -79,10 +79,10 @@ pub fn with_earlier_rules(team: &Value) -> Value {
     team
 }
 
-/// Returns the first entries of the section `orchestrator`: how many answers an agent may be ahead
-/// of the others, and the other rules of answers and votes that differ from the defaults. Records
-/// of earlier versions lack them.
-fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
+/// Returns the entries of the section `orchestrator` that records of earlier versions lack: how
+/// many answers an agent may be ahead of the others, and the other rules of answers and votes that
+/// differ from the defaults.
+fn ballot_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     let mut rules = Map::new();
     let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));
     match orchestrator.answer_lead_max {
@@ -116,14 +116,14 @@ fn coordination_section(orchestrator: &OrchestratorConfig) -> Value {
     if orchestrator.planning != PlanningMode::Off {
         add(coordination::ENABLE_PLANNING_MODE.name(), json!(true));
     }
-    let planning = orchestrator.task_planning;
+    let task_planning = orchestrator.task_planning;
     add(
         coordination::ENABLE_AGENT_TASK_PLANNING.name(),
-        json!(planning.entries_max().is_some()),
+        json!(task_planning.entries_max().is_some()),
     );
     add(
         coordination::MAX_TASKS_PER_PLAN.name(),
-        json!(planning.entries_max()),
+        json!(task_planning.entries_max()),
     );
     if let Some(subagents) = orchestrator.subagents {
         add(coordination::ENABLE_SUBAGENTS.name(), json!(true));
@@ -347,7 +347,8 @@ orchestrator:
                 let has_workspace = agent.cwd.is_some();
                 format!(
                     "{id} {has_workspace} {context_paths:?} {uploaded_images:?} \
-                     {uploaded_image_urls:?} {uploaded_files:?} {folder_guard:?} {read_before_delete:?} {tools:?}"
+                     {uploaded_image_urls:?} {uploaded_files:?} {folder_guard:?} \
+                     {read_before_delete:?} {tools:?}"
                 )
             });
             let agents: Vec<String> = agents.collect();
