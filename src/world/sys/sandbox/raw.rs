@@ -29,11 +29,11 @@ pub(crate) enum ForkHalf {
     Inner,
 }
 
-/// Forks the process; the new one starts in new namespaces (`CLONE_NEW*`), or is a sibling of this
-/// one (`CLONE_PARENT`).
-pub(crate) fn fork_process(how: c_int) -> io::Result<ForkHalf> {
+/// Forks the process. By `clone_flags`, the new one starts in new namespaces (`CLONE_NEW*`), or is
+/// a sibling of this one (`CLONE_PARENT`).
+pub(crate) fn fork_process(clone_flags: c_int) -> io::Result<ForkHalf> {
     let mut pidfd: RawFd = -1;
-    let flags = c_long::from(how | libc::CLONE_PIDFD | libc::SIGCHLD);
+    let flags = c_long::from(clone_flags | libc::CLONE_PIDFD | libc::SIGCHLD);
     // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and
     // continues with the same stack. The calling process has one thread, so no other thread holds a
     // lock. The kernel writes only to `pidfd`.
@@ -115,7 +115,7 @@ pub(crate) fn set_mount_attributes(
     check_result(result)
 }
 
-/// The beginning of `struct ifreq`: a name and flags.
+/// The form of `struct ifreq` for a request about flags. `rest` fills it up to its length.
 #[repr(C)]
 struct InterfaceRequest {
     name: [c_char; libc::IFNAMSIZ],
@@ -251,10 +251,10 @@ pub(crate) fn signal_all(signal: Signal) -> io::Result<()> {
 /// on.
 pub(crate) fn install_filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let listen = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    let unless_killed = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    let listener = match set_seccomp_filter(program, listen | unless_killed) {
-        // Linux before 5.19: a signal interrupts a call that is being answered, and the call is
-        // repeated.
+    // Only a signal that kills the caller interrupts a call that is being answered.
+    let wait_killable = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let listener = match set_seccomp_filter(program, listen | wait_killable) {
+        // Linux before 5.19: every signal interrupts such a call, and the call is repeated.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             set_seccomp_filter(program, listen)?
         }
