@@ -110,7 +110,8 @@ impl NetworkTool {
     }
 
     /// Returns whether a path or module name of a config means its file, or the directory below
-    /// `massgen/tool` that contains it. The `_` at its beginning may be missing.
+    /// `massgen/tool` that contains it. The `_` with which these begin may be missing:
+    /// `computer_use` means `_computer_use`.
     fn is_at(&self, config_path: &str) -> bool {
         let module = match config_path.strip_suffix(".py") {
             Some(file) => file.trim_start_matches("./").to_owned(),
