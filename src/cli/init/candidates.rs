@@ -38,11 +38,13 @@ pub(super) fn agents_from_flags(
     }
     reject_model_lists(models)?;
     let program = backend.as_deref().and_then(find_kind);
+    // A type without a program of its own has to be described in a config, and a program has no
+    // endpoint to set: `team_from_options` reports both.
     if let Some(kind) = program.filter(|kind| !kind.command.is_empty() && base_url.is_none()) {
         let names = models.iter().map(|model| Some(model.as_str()));
-        let default_model = models.is_empty().then_some(None);
+        let no_name = models.is_empty().then_some(None);
         let agents = names
-            .chain(default_model)
+            .chain(no_name)
             .filter_map(|model| TeamCandidate::from_program(kind, model));
         return Ok(agents.collect());
     }
@@ -53,7 +55,7 @@ pub(super) fn agents_from_flags(
         system_message: None,
     };
     let env = host.config_variables();
-    // The list can only add to the error about a model whose name shows no maker.
+    // Only the hints about an unknown model name need the list.
     let models_with_prices = model_list(host, None, output).unwrap_or_else(|error| {
         output.warning(&format!("ignoring your list of models: {error:#}"));
         ModelList::with_user_rows(Vec::new())
