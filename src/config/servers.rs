@@ -88,8 +88,9 @@ impl ServerConfig {
         &self.rules.server
     }
 
-    /// Returns the values that must not appear in any record: headers, expanded variables, and
-    /// those whose names indicate a secret. Inherited values are looked up in `variables`.
+    /// Returns the values that must not appear in any record: headers, the secret of `oauth`,
+    /// expanded variables, and those whose names indicate a secret. Inherited values are looked up
+    /// in `variables`.
     pub fn secrets(&self, variables: &ConfigVariables) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.transport {
@@ -284,8 +285,8 @@ pub struct OauthConfig {
     pub client: Option<OauthClient>,
     /// The credentials with which massgen gets a token without a user.
     pub client_credentials: Option<ClientAuthentication>,
-    /// The only authorization server that may be used (`issuer`); `None` lets the server name one,
-    /// which receives a secret of the config only if it has the origin of the server.
+    /// The only authorization server that may be used (`issuer`). If it is `None`, the server names
+    /// one, which gets the config's secret only if it has the same origin as the server.
     pub issuer: Option<Url>,
     /// The requested scopes; if empty, those that the server names.
     pub scopes: Vec<String>,
@@ -309,24 +310,24 @@ pub(crate) fn is_issuer(url: &Url) -> bool {
     is_secure && !has_user && url.query().is_none() && url.fragment().is_none()
 }
 
-/// How a client proves who it is.
+/// How a client proves who it is, with the `grant_type` of a token without a user.
 #[derive(Clone, Debug)]
 pub enum ClientAuthentication {
-    /// With a secret (`client_credentials`).
+    /// With a secret (`grant_type: client_credentials`).
     Secret {
         /// The id of the client (`client_id`).
         id: String,
         /// Its secret (`client_secret`).
         secret: SecretString,
     },
-    /// With assertions that it signs (`client_credentials`).
+    /// With assertions that it signs (`grant_type: client_credentials`).
     PrivateKey {
         /// The id of the client (`client_id`).
         id: String,
         /// Its private key, in PEM (`private_key`).
         key: SecretString,
     },
-    /// With an assertion that its platform has signed (`…:jwt-bearer`).
+    /// With an assertion that its platform has signed (`grant_type: …:jwt-bearer`).
     Workload {
         /// The id of the client (`client_id`), if it is registered.
         id: Option<String>,
