@@ -13,9 +13,11 @@ use sha2::{Digest, Sha256};
 use crate::path::AbsPath;
 use crate::text::to_hex;
 
-/// Limits on a tree: its entries, its bytes, and its levels.
+/// Maximum number of files, directories and symlinks in a tree.
 const ENTRIES_MAX: usize = 200_000;
+/// Maximum size of all files of a tree together, in bytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Maximum number of levels of directories below the root of a tree.
 const LEVELS_MAX: usize = 64;
 /// How much of a file is read at a time, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -83,6 +85,8 @@ impl DigestWalk {
             let path = path.join(&name);
             let metadata = fs::symlink_metadata(&path)?;
             self.hash_text(name.as_bytes());
+            // A letter says what has the name: a directory, symlink, executable or other file. The
+            // `e` at the end of a directory tells its entries from those that follow it.
             if metadata.is_dir() {
                 self.hasher.update(b"d");
                 self.hash_directory(&path, level.saturating_add(1))?;
