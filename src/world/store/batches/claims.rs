@@ -139,9 +139,9 @@ pub struct EarlierAttempts {
 }
 
 impl EarlierAttempts {
-    /// Returns whether a run can be resumed in the work that the attempt `first` began; `None` if
-    /// that is not recorded. An attempt whose process was lost may not have begun the work that it
-    /// should have.
+    /// Returns whether the run in a cell's work can be resumed. `first` is the attempt that began
+    /// that work, `None` if that is not recorded: an attempt whose process was lost may have left
+    /// the work of an earlier attempt, whose run cannot be resumed.
     pub fn can_resume(self, first: Option<u32>) -> bool {
         let is_resumable = self.last.is_some_and(AttemptEnd::is_resumable);
         is_resumable && first.is_none_or(|first| first > self.last_not_resumable)
@@ -182,8 +182,8 @@ impl CellClaim {
 }
 
 impl BatchDir {
-    /// Claims `cell` for `owner`. An attempt whose process is gone is recorded as a fault of its
-    /// node.
+    /// Claims `cell` for `owner`. If the last attempt has no end and its process is gone, this is
+    /// recorded as its end.
     pub fn claim(&self, cell: &CellId, owner: &ClaimOwner) -> Result<ClaimAttempt> {
         if self.has_result(cell) {
             return Ok(ClaimAttempt::Finished);
@@ -245,7 +245,7 @@ impl BatchDir {
         owner_liveness(owner, &self.claim_file(cell, attempt), this_process) != OwnerLiveness::Dead
     }
 
-    /// Returns whether the process of this attempt still holds its claim, also if the attempt was
+    /// Returns whether the process of this attempt still holds its claim, even if the attempt was
     /// recorded as lost. On another host that is known only if the file system has locks for all.
     pub fn is_claim_locked(&self, cell: &CellId, attempt: u32) -> bool {
         attempt > 0 && file::is_locked(&self.claim_file(cell, attempt))
