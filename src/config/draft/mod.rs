@@ -53,7 +53,7 @@ pub struct TeamDraft(BTreeMap<String, Vec<DraftAnswers>>);
 /// A draft that was checked.
 #[derive(Clone, Debug)]
 pub struct DraftCheck {
-    /// The YAML, also if it cannot be run.
+    /// The YAML, even if it cannot be run.
     pub yaml: String,
     /// What was found, errors and warnings in the order of the file.
     pub findings: Vec<DraftFinding>,

@@ -153,7 +153,7 @@ impl MemoryStore {
         write_note(&self.dir, name, text)
     }
 
-    /// Removes the note `name`, or all of them, also if they came with a project. Returns how many
+    /// Removes the note `name`, or all of them, even if they came with a project. Returns how many
     /// were removed.
     ///
     /// # Errors

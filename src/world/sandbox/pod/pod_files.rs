@@ -38,7 +38,7 @@ const READING_TIME_MAX: Duration = Duration::from_hours(2);
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Script that keeps a piece with a number of bytes.
 const KEEP_SCRIPT: &str = "{ head -c \"$2\" >\"$1\" || cat >/dev/null; }; [ $(($(wc -c <\"$1\"))) = \"$2\" ] && echo massgen 0";
-/// Script that unpacks an archive with a number of bytes. All of its input is read, also if that
+/// Script that unpacks an archive with a number of bytes. All of its input is read, even if that
 /// fails: some versions of Kubernetes wait forever for a program that leaves some.
 const UNPACK_SCRIPT: &str = "umask 0; if head -c \"$2\" >\"$1\"; then e=$(tar -xpof \"$1\" -C / 2>&1); s=$?; else cat \
                          >/dev/null; s=1; e='the disk of the pod is full'; fi; rm -f \"$1\"; printf \

@@ -54,7 +54,7 @@ pub(super) enum ListedKind {
 
 impl RemoteListing {
     /// Parses the output of the script for listings; `None` if it is not a complete listing of
-    /// `roots`, also if a name contains a line break.
+    /// `roots`, even if a name contains a line break.
     pub(super) fn parse(output: &[u8], roots: &[AbsPath]) -> Option<Self> {
         let output = output.strip_suffix(b"\n")?;
         let mut lines = output.split(|byte| *byte == b'\n');
