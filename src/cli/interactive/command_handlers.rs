@@ -35,7 +35,7 @@ A line typed during a turn is a message to all agents; `NAME: text` is for one o
 dashboard is shown, press `i` first: each other key is a command there, and `?` lists them.
 Ctrl-C clears the line, stops a run and keeps its results, and exits when pressed twice.";
 
-/// Prints something about a recorded run.
+/// Prints something about the recorded run of this name.
 type RunPrinter = fn(&str, &Host, &mut CliOutput<'_>) -> Result<()>;
 
 impl InteractiveSession {
@@ -126,12 +126,11 @@ impl InteractiveSession {
             InteractiveCommand::Votes => self.print_last_run(run_reports::show_votes),
             InteractiveCommand::Files => self.print_last_run(run_reports::show_files),
             InteractiveCommand::Diff => self.run_delivery_command(argument, |host, run, output| {
-                let (path, stat) = (Vec::new(), false);
                 let arguments = DiffArguments {
                     run,
                     agent: None,
-                    path,
-                    stat,
+                    path: Vec::new(),
+                    stat: false,
                 };
                 diff::run(host, &arguments, output)
             }),
@@ -145,14 +144,19 @@ impl InteractiveSession {
                         history: None,
                         push: None,
                     };
+                    // For a pipeline, the subcommand starts an event loop of its own.
                     tokio::task::block_in_place(|| apply::run(host, &arguments, output))
                 })
             }
             InteractiveCommand::Export => self.export(argument),
             InteractiveCommand::Model => self.model(argument),
             InteractiveCommand::Undo => self.run_delivery_command(argument, |host, run, output| {
-                let (path, force) = (Vec::new(), false);
-                undo::run(host, &UndoArguments { run, path, force }, output)
+                let arguments = UndoArguments {
+                    run,
+                    path: Vec::new(),
+                    force: false,
+                };
+                undo::run(host, &arguments, output)
             }),
             InteractiveCommand::Sessions => {
                 let list = SessionsCommand::List { json: false };
