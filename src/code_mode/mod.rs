@@ -81,9 +81,9 @@ impl ProgramLanguage {
     }
 }
 
-/// Checks a program for what it must not do. Suggests commands only to agents that can run them.
-/// This is no security boundary: the gate decides about each call of the program, and the sandbox
-/// confines the process.
+/// Checks a program for what it must not do, such as importing other libraries than those of
+/// `dialect`. Suggests commands only to agents that can run them. This is no security boundary: the
+/// gate decides about each call of the program, and the sandbox confines the process.
 ///
 /// # Errors
 /// The findings, with their places.
