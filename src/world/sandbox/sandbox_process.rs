@@ -186,10 +186,9 @@ impl ExecProcess for SandboxProcess {
 
     fn terminate(&mut self) {
         self.progress = ProcessProgress::Ending;
-        self.control
-            .as_ref()
-            .map(HelperSocket::close)
-            .unwrap_or_default();
+        if let Some(control) = &self.control {
+            control.close();
+        }
         // No helper was forked in advance if this process ends before its program was started.
         self.spawner.prepare();
     }
