@@ -66,6 +66,24 @@ fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
     assert!(stderr.contains("needs no sign-in"), "{stderr}");
 }
 
+#[test]
+fn scopes_that_a_client_lacks_are_named_if_the_server_names_them() {
+    let problem = "error: the server `t`: it requires more scopes than the client in `oauth` has";
+    for (scope, expected) in [
+        ("tickets:write", "; add them to its `scopes`: tickets:write"),
+        // Only what a shell would read as a single word is shown.
+        ("$(y)", ", and names none that can be shown"),
+    ] {
+        let server = OauthServer::start(OauthBehaviour {
+            client: Some(("known", SECRET)),
+            wants_scope: Some(scope),
+            ..OauthBehaviour::default()
+        });
+        let finished = client_project(&server, "").args(RUN).success();
+        assert_eq!(call_results(&finished)[0], format!("{problem}{expected}"));
+    }
+}
+
 /// Checks that a run whose `oauth` has further keys ends before a model is asked, with `expected`.
 #[track_caller]
 fn check_refused(server: &OauthServer, keys: &str, expected: &str) {

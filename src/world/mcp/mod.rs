@@ -674,11 +674,13 @@ impl ConnectionSlot {
             (CredentialSource::Client, None) => {
                 "it rejects the token that it is sent for the client in `oauth`".to_owned()
             }
-            (CredentialSource::Client, Some(scopes)) => format!(
-                "it requires more scopes than the client in `oauth` has; add them to its `scopes`: \
-                 {}",
-                shell_safe_scopes(&scopes).join(", ")
-            ),
+            (CredentialSource::Client, Some(scopes)) => {
+                let problem = "it requires more scopes than the client in `oauth` has";
+                match shell_safe_scopes(&scopes).join(", ").as_str() {
+                    "" => format!("{problem}, and names none that can be shown"),
+                    scopes => format!("{problem}; add them to its `scopes`: {scopes}"),
+                }
+            }
             (CredentialSource::SignIn, None) => format!(
                 "it requires authentication: sign in with `massgen mcp login {name}`, or add its \
                  token to `headers`"
