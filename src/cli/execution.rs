@@ -48,7 +48,7 @@ use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
-use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::diagnostics::probe::terminal::stderr_size;
 use crate::world::io::files::inspect;
 use crate::world::io::files::{expect_output_file, read_regular_file, write_output_file};
 use crate::world::io::http::HttpClient;
@@ -153,7 +153,7 @@ pub(crate) async fn execute_and_show(
         config,
         user,
         env: &request.host.env,
-        size: terminal_size(),
+        size: stderr_size(),
     };
     let dashboard = select_dashboard(&facts, arguments, &mode)?;
     let interaction = user_interaction(config, &request.base, user, arguments, &mode, output)?;

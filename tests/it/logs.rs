@@ -402,6 +402,20 @@ fn a_run_in_the_list_fits_on_a_line_of_the_terminal() {
 }
 
 #[test]
+fn the_terminal_of_standard_output_decides_how_wide_the_list_is() {
+    let task = "compare all colours that a person can tell apart ".repeat(3);
+    let finished = finished_run(&task);
+    let mut terminal = Terminal::shell(finished.then::<&str>([]), 65);
+    terminal.type_keys("\"$massgen\" logs list 2> err; echo $?-$((1+1))\r");
+    terminal.wait_for_text("0-2");
+    let lines = terminal.lines();
+    let listed = lines.iter().find(|line| line.ends_with('…'));
+    assert_eq!(listed.unwrap().chars().count(), 65, "{lines:?}");
+    terminal.type_keys("exit\r");
+    let _project = terminal.wait_for_end(0);
+}
+
+#[test]
 fn a_pipe_instead_of_a_log_does_not_block() {
     let finished = finished_run("colour?");
     let whole = run_dirs(finished.project()).remove(0);

@@ -19,7 +19,7 @@ use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::diagnostics::probe::terminal::stderr_size;
 use crate::world::io::clock::Stopwatch;
 use crate::world::store::batches::BatchDir;
 
@@ -48,7 +48,7 @@ pub(super) fn watch(
     let (batch, _) = open_batch_and_record(&arguments.batch, host, output)?;
     let presence = UserPresence::detect(host);
     let theme = (!arguments.json && !arguments.plain)
-        .then(|| select_watch_theme(presence, &host.env, terminal_size()))
+        .then(|| select_watch_theme(presence, &host.env, stderr_size()))
         .flatten();
     let runtime = runtime()?;
     let result = runtime.block_on(async {

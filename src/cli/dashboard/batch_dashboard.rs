@@ -12,7 +12,7 @@ use crate::cli::dashboard::{
     DashboardInput, DashboardInputEffect, DashboardInputs, FALLBACK_SIZE, TITLE,
 };
 use crate::cli::output::CliOutput;
-use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::diagnostics::probe::terminal::stderr_size;
 use crate::world::io::clock::now;
 
 /// The dashboard of a batch.
@@ -111,7 +111,7 @@ impl BatchDashboard {
         let Some(content) = &self.content else {
             return;
         };
-        let mut frame = Buffer::empty(area_of(terminal_size().unwrap_or(FALLBACK_SIZE)));
+        let mut frame = Buffer::empty(area_of(stderr_size().unwrap_or(FALLBACK_SIZE)));
         let scene = BatchScene {
             report: &content.report,
             cells: &content.cells,

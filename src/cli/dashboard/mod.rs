@@ -23,7 +23,7 @@ use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
 use crate::run_view::RunView;
 use crate::run_view::overview::RunPhase;
-use crate::world::diagnostics::probe::terminal::{TerminalSize, terminal_size};
+use crate::world::diagnostics::probe::terminal::{TerminalSize, stderr_size};
 use crate::world::io::clock::{Stopwatch, milliseconds};
 use crate::world::io::stop_signal::StopSignals;
 use crate::world::io::terminal_mode::suspend;
@@ -365,7 +365,7 @@ impl Dashboard {
     }
 
     fn search_older(&mut self) {
-        let area = area_of(terminal_size().unwrap_or(FALLBACK_SIZE));
+        let area = area_of(stderr_size().unwrap_or(FALLBACK_SIZE));
         let body = self.scene().body(area);
         let agent = self.run.agents().get(self.state.agent_index);
         let match_scroll =
@@ -392,7 +392,7 @@ impl Dashboard {
     }
 
     fn draw(&mut self, output: &mut CliOutput<'_>) {
-        let area = area_of(terminal_size().unwrap_or(FALLBACK_SIZE));
+        let area = area_of(stderr_size().unwrap_or(FALLBACK_SIZE));
         let mut frame = Buffer::empty(area);
         let scroll_max = self.scene().draw(&mut frame, self.settings.theme);
         self.state.limit_scroll(scroll_max);

@@ -32,6 +32,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::probe;
+use crate::world::diagnostics::probe::terminal::{stderr_size, stdout_size};
 use crate::world::io::http::HttpClient;
 use crate::world::mcp::packages::PackageStore;
 
@@ -87,7 +88,7 @@ async fn inspect(
         &probe::git::probe_git(context).await,
         breadth_reason,
     ));
-    findings.extend(terminal::check(host, probe::terminal::terminal_size()));
+    findings.extend(terminal::check(host, stdout_size(), stderr_size()));
     let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
     findings.extend(disk::check_config_directories(host));

@@ -5,13 +5,18 @@ use crate::cli::output::ColourChoice;
 use crate::host::{Host, StreamTarget};
 use crate::world::diagnostics::probe::terminal::TerminalSize;
 
-/// Reports where the two streams lead and what can be displayed there.
-pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFinding> {
+/// Reports where the two streams lead and what can be displayed there. The sizes are those of their
+/// terminals, as far as they are known.
+pub(crate) fn check(
+    host: &Host,
+    stdout_size: Option<TerminalSize>,
+    stderr_size: Option<TerminalSize>,
+) -> Vec<DoctorFinding> {
     let colours = match ColourChoice::from_host(host) {
         ColourChoice::Terminals => "colours",
         ColourChoice::Never => "no colours (`NO_COLOR` or `TERM`)",
     };
-    let stream_finding = |name: &str, stream| {
+    let stream_finding = |name: &str, stream, size| {
         let message = match (stream, size) {
             (StreamTarget::Plain, _) => "a file or a pipe: plain text".to_owned(),
             (StreamTarget::Terminal, None) => format!("a terminal of unknown size, {colours}"),
@@ -22,8 +27,8 @@ pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFindin
         DoctorArea::Terminal.finding(FindingVerdict::Ok, name, message)
     };
     vec![
-        stream_finding("standard output", host.stdout),
-        stream_finding("standard error", host.stderr),
+        stream_finding("standard output", host.stdout, stdout_size),
+        stream_finding("standard error", host.stderr, stderr_size),
         check_encoding(host),
     ]
 }

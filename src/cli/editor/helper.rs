@@ -153,7 +153,7 @@ impl LineEditorHelper {
                 };
                 let drawing = choices
                     .map(|choices| {
-                        render_choices(&choices, selected_index, terminal::terminal_columns())
+                        render_choices(&choices, selected_index, terminal::stdout_columns())
                     })
                     .unwrap_or_default();
                 if drawing_slot.set(pad_to_lines(&drawing, lines)).is_ok()
@@ -185,13 +185,13 @@ impl Hinter for LineEditorHelper {
             return state.was_interrupted.then(|| ChoiceHint::new(EXIT_HINT));
         }
         state.was_interrupted = false;
-        let rows = terminal::terminal_size().map_or(0, |size| usize::from(size.rows));
+        let rows = terminal::stdout_size().map_or(0, |size| usize::from(size.rows));
         let room = rows
             .saturating_sub(RESERVED_LINES)
             .clamp(1, CHOICES_SHOWN_MAX);
         let choices = self.choices(line, cursor, room, FIRST_SEARCH_TIMEOUT);
         let (choices, selected_index) = state.open(line, cursor, choices)?;
-        let drawing = render_choices(choices, selected_index, terminal::terminal_columns());
+        let drawing = render_choices(choices, selected_index, terminal::stdout_columns());
         if choices.extent == SearchExtent::Whole {
             return Some(ChoiceHint::new(&drawing));
         }

@@ -15,7 +15,7 @@ use crate::host::{Host, StreamTarget};
 use crate::spending::money::Money;
 use crate::text::{count_noun, single_line};
 use crate::world::delivery::delivered_files::DeliveriesByRun;
-use crate::world::diagnostics::probe::terminal::terminal_columns;
+use crate::world::diagnostics::probe::terminal::stdout_columns;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 
@@ -36,7 +36,7 @@ pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>
         output.note(&format!("no runs in `{logs}`"));
     }
     let deliveries = DeliveriesByRun::list(&deliveries_directory(host))?;
-    let terminal_width = (host.stdout == StreamTarget::Terminal).then(terminal_columns);
+    let terminal_width = (host.stdout == StreamTarget::Terminal).then(stdout_columns);
     for run in runs {
         let RunState {
             status,

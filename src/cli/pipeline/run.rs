@@ -36,7 +36,7 @@ use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun, agents_of_stages};
 use crate::spending::models::ModelList;
-use crate::world::diagnostics::probe::terminal::terminal_size;
+use crate::world::diagnostics::probe::terminal::stderr_size;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::io::terminal_input::TerminalInput;
@@ -386,7 +386,7 @@ impl PipelineLaunch<'_> {
             config: &config,
             user: presence,
             env: &host.env,
-            size: terminal_size(),
+            size: stderr_size(),
         };
         let dashboard = select_dashboard(&facts, arguments, &mode)?;
         if let OutputMode::Page(page) = &mode {

@@ -6,7 +6,7 @@ use crate::cli::markdown_lines::markdown_lines;
 use crate::cli::output::StyledLine;
 use crate::id::AgentId;
 use crate::markdown::{MarkdownBlock, parse, parse_complete};
-use crate::world::diagnostics::probe::terminal::terminal_columns;
+use crate::world::diagnostics::probe::terminal::stdout_columns;
 
 /// Maximum width of rendered text, in columns; longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
@@ -108,7 +108,7 @@ pub(super) fn answer_lines(answer: &str) -> Vec<StyledLine> {
 
 /// Returns the width of rendered text on this terminal.
 fn text_width() -> usize {
-    terminal_columns().min(COLUMNS_MAX)
+    stdout_columns().min(COLUMNS_MAX)
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Probes the size of the terminal.
+//! Probes the sizes of the terminals that the standard streams are connected to.
+
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
@@ -14,15 +16,24 @@ pub struct TerminalSize {
 /// Width of a terminal that does not say how wide it is, in characters.
 const COLUMNS_DEFAULT: u16 = 80;
 
-/// Returns the width of the terminal that standard error is connected to, in characters.
-pub fn terminal_columns() -> usize {
-    usize::from(terminal_size().map_or(COLUMNS_DEFAULT, |size| size.columns))
+/// Returns the width of the terminal that standard output is connected to, in characters.
+pub fn stdout_columns() -> usize {
+    usize::from(stdout_size().map_or(COLUMNS_DEFAULT, |size| size.columns))
 }
 
-/// Returns the size of the terminal that standard error is connected to; `None` if it is not a
+/// Returns the size of the terminal that standard output is connected to; `None` if it is not a
 /// terminal, or one that does not know its size.
-pub fn terminal_size() -> Option<TerminalSize> {
-    let window_size = tcgetwinsize(std::io::stderr()).ok()?;
+pub fn stdout_size() -> Option<TerminalSize> {
+    size_of(std::io::stdout())
+}
+
+/// Like [`stdout_size`], for standard error.
+pub fn stderr_size() -> Option<TerminalSize> {
+    size_of(std::io::stderr())
+}
+
+fn size_of(stream: impl AsFd) -> Option<TerminalSize> {
+    let window_size = tcgetwinsize(stream).ok()?;
     (window_size.ws_col > 0).then_some(TerminalSize {
         columns: window_size.ws_col,
         rows: window_size.ws_row,
