@@ -1,4 +1,4 @@
-//! Describes earlier turns to agents: the newest at greater length than older ones, all within a
+//! Describes earlier turns to agents: as much of the newest at greater length than and older ones, all within a
 //! fixed budget. A turn that no longer fits is described by its task alone, or left out with all
 //! earlier ones.
 
@@ -37,14 +37,13 @@ pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut turns_left = turns;
     while let Some((turn, earlier_turns)) = turns_left.split_last() {
-        let chars_max = if texts.is_empty() {
-            NEWEST_CHARS_MAX
+        let fits = |text: &String| text.len() <= bytes_left;
+        let full_text = if texts.is_empty() {
+            fitting_turn(turn, NEWEST_CHARS_MAX, bytes_left)
         } else {
-            OLDER_CHARS_MAX
+            Some(full_turn(turn, OLDER_CHARS_MAX)).filter(fits)
         };
-        let text = [full_turn(turn, chars_max), short_turn(turn)]
-            .into_iter()
-            .find(|text| text.len() <= bytes_left);
+        let text = full_text.or_else(|| Some(short_turn(turn)).filter(fits));
         // No turn between two others is left out, so older ones are not described either.
         let Some(text) = text else { break };
         bytes_left = bytes_left.saturating_sub(text.len());
@@ -63,7 +62,30 @@ pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
     out
 }
 
-/// Describes a turn by its task, its answer and its files.
+/// Describes a turn like [`full_turn`], with the greatest limit up to `chars_max` at which the text
+/// fits into `bytes_max`; `None` if it never does.
+fn fitting_turn(turn: &PreviousTurnSummary, chars_max: usize, bytes_max: usize) -> Option<String> {
+    let describe =
+        |limit: usize| Some(full_turn(turn, limit)).filter(|text| text.len() <= bytes_max);
+    let mut fitting_text = describe(chars_max);
+    if fitting_text.is_some() {
+        return fitting_text;
+    }
+    // The length in bytes depends on what is escaped, so the limit is found by bisection.
+    let mut limits = 0..chars_max;
+    while !limits.is_empty() {
+        let limit = limits.start.midpoint(limits.end);
+        if let Some(text) = describe(limit) {
+            fitting_text = Some(text);
+            limits.start = limit.saturating_add(1);
+        } else {
+            limits.end = limit;
+        }
+    }
+    fitting_text
+}
+
+/// Describes a turn by its files and by up to `chars_max` characters of its task and of its answer.
 fn full_turn(turn: &PreviousTurnSummary, chars_max: usize) -> String {
     let PreviousTurnSummary {
         number,
@@ -151,5 +173,23 @@ mod tests {
         );
         assert!(description.contains("<turn number=\"1999\">\n<task>"));
         assert!(description.contains("<turn number=\"1990\">Task: \"task 1990\"</turn>"));
+    }
+
+    #[test]
+    fn the_newest_turn_is_cut_to_what_fits() {
+        for long in ["\u{20ac}", "\u{1f600}", "\u{200b}"] {
+            let long = long.repeat(100_000);
+            let task = format!("begin {long}");
+            let newest = PreviousTurnSummary {
+                task,
+                ..turn(2, &long)
+            };
+            let description = describe_previous_turns(&[turn(1, "one"), newest]);
+            let length = description.len();
+            assert!(length < DESCRIPTION_BYTES_MAX + 200, "{length} bytes");
+            assert!(length > DESCRIPTION_BYTES_MAX - 200, "{length} bytes");
+            assert!(description.contains("<turn number=\"2\">\n<task>\nbegin "));
+            assert!(description.ends_with("…\n</answer>\nFiles: /s/turn_2/workspace\n</turn>\n"));
+        }
     }
 }
