@@ -10,6 +10,8 @@ use flate2::read::GzDecoder;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
+use crate::pipeline::pipeline_dir;
+use crate::pipeline_repository::finished_pipeline;
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::Terminal;
@@ -258,6 +260,25 @@ fn a_run_that_is_killed_is_followed_to_there() {
     assert_eq!(following.wait().unwrap().code(), Some(0));
     assert!(
         stderr.starts_with("warning: the run was interrupted"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_pipeline_whose_log_has_no_end_is_called_interrupted() {
+    let finished = finished_pipeline();
+    let pipeline = pipeline_dir(finished.project());
+    let log = pipeline.join("events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    let (complete, last) = text.trim_end().rsplit_once('\n').unwrap();
+    assert!(last.contains("run_ended"), "{last}");
+    fs::write(&log, format!("{complete}\n")).unwrap();
+    let followed = finished
+        .then(["logs", "follow", &name(&pipeline)])
+        .success();
+    let stderr = followed.stderr();
+    assert!(
+        stderr.starts_with("warning: the pipeline was interrupted"),
         "{stderr}"
     );
 }

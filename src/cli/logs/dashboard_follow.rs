@@ -10,7 +10,7 @@ use crate::cli::dashboard::settings::{DashboardSettings, theme};
 use crate::cli::dashboard::{DashboardInputEffect, DashboardSource};
 use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen;
-use crate::cli::logs::{INTERRUPTED_MESSAGE, RecordedLog};
+use crate::cli::logs::RecordedLog;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{SHUTDOWN_TIMEOUT, single_thread_runtime};
 use crate::cli::run_terminal::RunTerminal;
@@ -79,7 +79,7 @@ async fn follow_lines(tail: LogTail, log: &RecordedLog, host: &Host) -> Result<(
                 } else {
                     // The log has ended without the end of its run: its process is gone.
                     is_over = true;
-                    terminal.show_warning(INTERRUPTED_MESSAGE);
+                    terminal.show_warning(&log.interrupted_message());
                 }
             }
             () = sleep_until_due(terminal.due()) => {}

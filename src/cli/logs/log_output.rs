@@ -2,7 +2,7 @@
 //! standard output, because it is the result of the command; with JSON, reports about damaged lines
 //! go to standard error.
 
-use crate::cli::logs::INTERRUPTED_MESSAGE;
+use crate::cli::logs::RecordedLog;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
@@ -18,12 +18,12 @@ pub(super) fn show(events: &AbsPath, format: ReportFormat, host: &Host) -> Resul
     print_lines(event_log::open(events)?, format, host).map(drop)
 }
 
-/// Prints a run or a pipeline from its log at `events`, and follows it until it ends.
-pub(super) fn follow(events: &AbsPath, format: ReportFormat, host: &Host) -> Result<()> {
-    let is_complete = print_lines(LogTail::open(events)?, format, host)?;
+/// Prints a run or a pipeline from its log, and follows it until it ends.
+pub(super) fn follow(log: &RecordedLog, format: ReportFormat, host: &Host) -> Result<()> {
+    let is_complete = print_lines(LogTail::open(&log.events)?, format, host)?;
     if !is_complete {
         let mut output = CliOutput::from_host(host);
-        output.warning(INTERRUPTED_MESSAGE);
+        output.warning(&log.interrupted_message());
     }
     Ok(())
 }

@@ -21,10 +21,6 @@ mod list;
 mod log_output;
 pub(crate) mod run_summary;
 
-/// The message about a log that ends without a result.
-const INTERRUPTED_MESSAGE: &str =
-    "the run was interrupted: its process ended without recording a result";
-
 /// Runs a `massgen logs` subcommand.
 pub(crate) fn run(
     host: &Host,
@@ -45,7 +41,7 @@ pub(crate) fn run(
         } => dashboard_follow::follow(&RecordedLog::find(run, host)?, host)?,
         LogsCommand::Follow { run, json, .. } => {
             let (log, format) = (RecordedLog::find(run, host)?, ReportFormat::from(*json));
-            log_output::follow(&log.events, format, host)?;
+            log_output::follow(&log, format, host)?;
             note_revert(&log, format, host, output);
         }
         LogsCommand::Export { run, output: file } => {
@@ -89,6 +85,16 @@ impl RecordedLog {
             events: pipeline.events_file(),
             limits: limits::read(pipeline.dir()),
         })
+    }
+
+    /// Returns the message about a log that ends without a result.
+    fn interrupted_message(&self) -> String {
+        let subject = if pipelines::is_name(&self.name) {
+            "pipeline"
+        } else {
+            "run"
+        };
+        format!("the {subject} was interrupted: its process ended without recording a result")
     }
 
     /// Returns the note about a delivery that was undone after the end of the log; `None` if it was
