@@ -1,5 +1,6 @@
 //! The user's messages in a recorded run: what they were, and before which request of which
-//! conversation each agent read them. Each conversation is taken once.
+//! conversation each agent read them. A conversation of the run that replays or resumes it takes
+//! those of its counterpart.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +41,7 @@ pub struct RecordedMessage {
 #[derive(Debug)]
 struct ReadMessages {
     phase: Phase,
-    /// The number of its complete replies so far.
+    /// The number of complete replies in the conversation, up to the last event that was collected.
     steps: u32,
     shown_messages: VecDeque<ShownMessages>,
 }
@@ -65,6 +66,7 @@ impl RecordedMessages {
             conversations.push_back(ReadMessages::begin(phase));
         };
         for event in events {
+            // Every attempt begins with this event.
             if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
                 for agent in agents {
                     begin_conversation(&mut by_agent, agent, Phase::Coordination);
@@ -115,7 +117,8 @@ impl RecordedMessages {
         }
     }
 
-    /// Returns what `agent` read in its next conversation in `phase`.
+    /// Takes what `agent` read in its next conversation in `phase`. Conversations of the other phase
+    /// before it are dropped: this run had no counterpart of them.
     pub fn take(&self, agent: &AgentId, phase: Phase) -> VecDeque<ShownMessages> {
         let mut by_agent = self
             .conversations
