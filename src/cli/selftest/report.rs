@@ -15,6 +15,8 @@ use crate::text::count_noun;
 const SCHEMA_VERSION: u32 = 2;
 /// The columns of the table after the first.
 const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
+/// Name of the last row.
+const TOTAL: &str = "all";
 
 /// Printed if there is no failure.
 const NO_FAILURE_TEXT: &str = "no attack succeeded, and no ordinary work was refused";
@@ -144,6 +146,7 @@ impl SelftestOutcome<'_> {
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case_json).collect();
+        // Containers and pods have no level.
         let (key, value) = match self.isolation.level() {
             Some(level) => ("level", json!(level)),
             None => ("image", json!(self.isolation.image())),
@@ -151,9 +154,6 @@ impl SelftestOutcome<'_> {
         json!({ key: value, "clean": self.is_clean(), "cases": cases })
     }
 }
-
-/// Name of the last row.
-const TOTAL: &str = "all";
 
 /// Formats all outcomes, and the levels that could not be tested with the reasons, as one line.
 pub(super) fn to_json(
