@@ -40,7 +40,7 @@ impl DocumentNode {
         Self::Mapping(Vec::new())
     }
 
-    /// Writes a text so that YAML reads the same text.
+    /// Creates the node of a text, written so that YAML reads the same text.
     pub(super) fn text(text: &str) -> Self {
         if is_plain(text) {
             Self::Scalar(text.to_owned())
@@ -51,7 +51,7 @@ impl DocumentNode {
         }
     }
 
-    /// Writes a number or a boolean as it was typed; anything else is written as text.
+    /// Creates the node of a number or a boolean, written as it was typed; anything else is a text.
     pub(super) fn literal(text: &str) -> Self {
         let text = text.trim();
         match YamlScalar::infer(text.to_owned()).literal {
@@ -62,7 +62,8 @@ impl DocumentNode {
         }
     }
 
-    /// Returns the value of a key, which is created if the mapping lacks it.
+    /// Returns the value of a key, which is created if the mapping lacks it; `None` if this is not a
+    /// mapping.
     pub(super) fn entry(
         &mut self,
         key: &'static str,
@@ -85,7 +86,8 @@ impl DocumentNode {
         entries.get_mut(index).map(|entry| &mut entry.value)
     }
 
-    /// Returns the item at `index` of a list, which is extended with empty mappings as needed.
+    /// Returns the item at `index` of a list, which is extended with empty mappings as needed; `None`
+    /// if this is not a list.
     pub(super) fn item(&mut self, index: usize) -> Option<&mut DocumentNode> {
         let DocumentNode::List(items) = self else {
             return None;
@@ -189,6 +191,7 @@ impl YamlWriter {
         self.out.push('-');
         let start = self.out.len();
         self.write_value(item, indent);
+        // A mapping begins with a line break and its indentation: its first key moves up to the `-`.
         if first_entry.is_some() {
             let item_text = self.out.split_off(start);
             self.out.extend([" ", item_text.trim_start()]);
