@@ -1,6 +1,6 @@
-//! Rules about what an engine on another machine sends back after a command. All of it is a
-//! stranger's: it can only propose changes, and each is decided about here from the same policy as
-//! the command. Nothing here touches the machine.
+//! Rules about what an engine on another machine sends back after a command. None of it is trusted:
+//! it can only propose changes, and each is checked here against the policy of the command. Nothing
+//! here touches the machine.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -50,9 +50,9 @@ impl fmt::Display for ReturnRefusal {
 pub struct ReturnRules<'a> {
     /// The accessible paths. The deepest one that covers a path applies.
     pub open: &'a [AccessiblePath],
-    /// Paths inside writable ones that stay read-only.
+    /// Paths inside writable ones that stay read-only, except for accessible paths inside them.
     pub masked: &'a [AbsPath],
-    /// Paths inside accessible ones that are hidden.
+    /// Paths inside accessible ones that are hidden, except for accessible paths inside them.
     pub hidden: &'a [AbsPath],
 }
 
@@ -63,6 +63,7 @@ impl ReturnRules<'_> {
     /// The change is refused.
     pub fn check_change(&self, path: &AbsPath) -> Result<(), ReturnRefusal> {
         let open_path = deepest_accessible(path, self.open).ok_or(ReturnRefusal::ReadOnly)?;
+        // An accessible path inside a masked or hidden one is exempt from it.
         let applies =
             |exception: &AbsPath| path.is_within(exception) && exception.is_within(&open_path.path);
         if self.hidden.iter().any(applies) {
