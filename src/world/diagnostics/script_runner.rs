@@ -17,7 +17,8 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 const SHELL: &str = "bash";
 /// Timeout for killing leftover processes and emptying the directory.
 const CLEAN_UP_TIME_MAX: Duration = Duration::from_mins(1);
-/// How much output of a script is kept before the rest is dropped, in bytes; nobody reads it.
+/// How much standard output of a script is accepted before the stream is closed, in bytes. All of it
+/// is discarded.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// Script that kills and removes everything that other scripts have left in `$ROOT`.
 const CLEAN_UP_SCRIPT: &str = include_str!("clean_up.sh");
@@ -57,16 +58,15 @@ impl ScriptRunner {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let shell = process::find(SHELL, path_variable).ok_or_else(missing_shell_error)?;
         let scratch = ScratchDir::make(parent, prefix)?;
-        let mut runner = Self {
+        let root = scratch.path();
+        let expand = |(name, value): (&String, &String)| (name.clone(), expand_root(value, root));
+        let mut env: BTreeMap<String, String> = env.iter().map(expand).collect();
+        env.insert("ROOT".to_owned(), root.to_string());
+        Ok(Self {
             scratch,
             shell,
-            env: BTreeMap::new(),
-        };
-        let expand = |(name, value): (&String, &String)| (name.clone(), runner.expand(value));
-        let mut expanded: BTreeMap<String, String> = env.iter().map(expand).collect();
-        expanded.insert("ROOT".to_owned(), runner.path().to_string());
-        runner.env = expanded;
-        Ok(runner)
+            env,
+        })
     }
 
     /// Returns the directory.
@@ -76,7 +76,7 @@ impl ScriptRunner {
 
     /// Replaces `$ROOT` in `text` by the directory.
     pub fn expand(&self, text: &str) -> String {
-        text.replace("$ROOT", &self.path().to_string())
+        expand_root(text, self.path())
     }
 
     /// Writes the file `name`.
@@ -151,6 +151,10 @@ impl ScriptRunner {
         Err(Error::new(ErrorKind::Environment, message)
             .with_hint("end the processes that use it, and remove it"))
     }
+}
+
+fn expand_root(text: &str, root: &AbsPath) -> String {
+    text.replace("$ROOT", &root.to_string())
 }
 
 fn missing_shell_error() -> Error {
