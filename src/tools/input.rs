@@ -76,6 +76,7 @@ impl ToolCall {
         }
     }
 
+    /// Returns the arguments of a tool that changes files.
     fn writing_input(&self) -> Value {
         if let ToolCall::WriteFile { path, content } = self {
             json!({ "path": path.as_str(), "content": content })
@@ -117,10 +118,12 @@ impl ToolCall {
         } else if let ToolCall::DeleteFilesBatch { path, selection } = self {
             with_selection(json!({ "base_path": path.as_str() }), selection)
         } else {
+            // `input` passes only the calls above.
             json!({})
         }
     }
 
+    /// Returns the arguments of a tool that runs commands or programs.
     fn command_input(&self) -> Value {
         if let ToolCall::ExecuteCommand {
             command,
@@ -145,6 +148,7 @@ impl ToolCall {
         {
             json!({ "command_id": id.0 })
         } else {
+            // `input` passes only the calls above.
             json!({})
         }
     }
