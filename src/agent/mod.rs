@@ -99,7 +99,8 @@ pub struct ModelSession {
     pub vendor_requests: VendorRequestCount,
     /// Where the media that it has made are kept, if they are.
     pub paid_media: Option<PaidMedia>,
-    /// The prefix of its call ids where they have to differ from its parent's, if it is a subagent.
+    /// For a subagent, what its call ids are prefixed with so that they differ from those of its
+    /// parent and of other subagents.
     pub call_scope: Option<String>,
 }
 
@@ -127,7 +128,7 @@ impl ModelSession {
         }
     }
 
-    /// Adds a message from massgen.
+    /// Adds a message of massgen's, which models read in the role of the user.
     pub fn add_user_message(&mut self, text: impl Into<Arc<str>>) {
         self.conversation.push(ChatMessage::User(text.into()));
     }
@@ -141,7 +142,7 @@ impl ModelSession {
         });
     }
 
-    /// Ends work of its models that nothing waits for any more.
+    /// Ends what external agents among its models still do although nothing waits for it any more.
     pub async fn shutdown(&self) {
         for model in &self.models {
             model.backend.shutdown().await;
@@ -154,8 +155,8 @@ impl ModelSession {
         plan.clone()
     }
 
-    /// Replaces the agent's plan, by the call `call_id` or because an external agent reports it. A
-    /// plan that is the same as before is not emitted again.
+    /// Replaces the agent's plan, by the call `call_id` or because an external agent reports it, and
+    /// emits it, unless an external agent reports the same plan again.
     async fn update_plan(&self, call_id: Option<&str>, plan: TaskPlan) {
         let previous_plan = {
             let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
