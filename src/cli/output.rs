@@ -217,7 +217,8 @@ impl CliOutput<'static> {
         }
     }
 
-    /// Opens the streams of a process with unknown settings, without colours.
+    /// Opens the streams of this process for plain text, without colours, whatever they are
+    /// connected to.
     pub(crate) fn plain() -> Self {
         CliOutput::with_writers(io::stdout(), io::stderr())
     }
@@ -300,8 +301,8 @@ impl<'w> CliOutput<'w> {
         self.err.stream == StreamTarget::Terminal
     }
 
-    /// Returns whether progress and results are shown on a terminal.
-    pub(crate) fn is_one_terminal(&self) -> bool {
+    /// Returns whether progress and results are both shown on a terminal.
+    pub(crate) fn are_both_terminals(&self) -> bool {
         self.has_terminal() && self.out.stream == StreamTarget::Terminal
     }
 

@@ -241,7 +241,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     /// Starts to collect the text of `agent`, if it is shown as the final answer.
     fn start_presentation(&mut self, agent: &AgentId) {
-        if self.output.is_one_terminal() {
+        if self.output.are_both_terminals() {
             let mode = if self.output.renders_markdown() {
                 MarkdownMode::Rendered
             } else {
