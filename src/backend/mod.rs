@@ -66,8 +66,8 @@ pub struct AvailableModel {
     pub file_input: ModelFileInput,
     /// The client that sends requests to it.
     pub backend: Arc<dyn Backend>,
-    /// The clients of requests with a tool of the vendor and no other, for the tools that the
-    /// vendor does not combine with others.
+    /// For each tool of the vendor that it does not combine with other tools: the client of requests
+    /// with that tool alone.
     pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
     /// The client of the models of the same vendor that make media, if the config names some.
     pub media: Option<Arc<MediaClient>>,
@@ -78,7 +78,8 @@ pub struct AvailableModel {
 }
 
 impl AvailableModel {
-    /// Returns the model as `setup` starts it, if it is an external agent.
+    /// Returns the model with the launcher and the command in `setup` if it is an external agent, and
+    /// as it is otherwise.
     #[must_use]
     pub fn with_launcher(self, setup: &AgentLaunchSetup) -> Self {
         match self.backend.with_launcher(setup) {
@@ -175,8 +176,7 @@ impl std::error::Error for BackendError {}
 /// A reply that streams in.
 pub type ReplyStream<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 
-/// A client of one model. To add one: implement this, add a row to the vendor table, an example
-/// config and a wire test.
+/// A client of one model. `docs/architecture.md` says what else a new one needs.
 ///
 /// The stream yields events as they arrive and ends after [`ReplyEvent::End`] or after the first
 /// error. Dropping it ends the request. It must be bounded in bytes and have an idle timeout.
@@ -184,7 +184,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Sends a request to the model and streams its reply.
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a>;
 
-    /// Returns this backend with a sandbox, if it is a program that needs one.
+    /// Returns this backend with the launcher and the command in `setup`, if it is an external agent,
+    /// which cannot be asked without them.
     fn with_launcher(&self, _setup: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
         None
     }
