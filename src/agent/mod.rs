@@ -155,8 +155,8 @@ impl ModelSession {
         plan.clone()
     }
 
-    /// Replaces the agent's plan, by the call `call_id` or because an external agent reports it, and
-    /// emits it, unless an external agent reports the same plan again.
+    /// Replaces the agent's plan, by the call `call_id` or because an external agent reports it,
+    /// and emits it, unless an external agent reports the same plan again.
     async fn update_plan(&self, call_id: Option<&str>, plan: TaskPlan) {
         let previous_plan = {
             let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
