@@ -66,8 +66,8 @@ pub struct AvailableModel {
     pub file_input: ModelFileInput,
     /// The client that sends requests to it.
     pub backend: Arc<dyn Backend>,
-    /// For each tool of the vendor that it does not combine with other tools: the client of requests
-    /// with that tool alone.
+    /// For each tool of the vendor that it does not combine with other tools: the client of
+    /// requests with that tool alone.
     pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
     /// The client of the models of the same vendor that make media, if the config names some.
     pub media: Option<Arc<MediaClient>>,
@@ -78,8 +78,8 @@ pub struct AvailableModel {
 }
 
 impl AvailableModel {
-    /// Returns the model with the launcher and the command in `setup` if it is an external agent, and
-    /// as it is otherwise.
+    /// Returns the model with the launcher and the command in `setup` if it is an external agent,
+    /// and as it is otherwise.
     #[must_use]
     pub fn with_launcher(self, setup: &AgentLaunchSetup) -> Self {
         match self.backend.with_launcher(setup) {
@@ -184,8 +184,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Sends a request to the model and streams its reply.
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a>;
 
-    /// Returns this backend with the launcher and the command in `setup`, if it is an external agent,
-    /// which cannot be asked without them.
+    /// Returns this backend with the launcher and the command in `setup`, if it is an external
+    /// agent, which cannot be asked without them.
     fn with_launcher(&self, _setup: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
         None
     }
