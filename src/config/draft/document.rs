@@ -62,8 +62,8 @@ impl DocumentNode {
         }
     }
 
-    /// Returns the value of a key, which is created if the mapping lacks it; `None` if this is not a
-    /// mapping.
+    /// Returns the value of a key, which is created if the mapping lacks it; `None` if this is not
+    /// a mapping.
     pub(super) fn entry(
         &mut self,
         key: &'static str,
@@ -86,8 +86,8 @@ impl DocumentNode {
         entries.get_mut(index).map(|entry| &mut entry.value)
     }
 
-    /// Returns the item at `index` of a list, which is extended with empty mappings as needed; `None`
-    /// if this is not a list.
+    /// Returns the item at `index` of a list, which is extended with empty mappings as needed;
+    /// `None` if this is not a list.
     pub(super) fn item(&mut self, index: usize) -> Option<&mut DocumentNode> {
         let DocumentNode::List(items) = self else {
             return None;
@@ -191,7 +191,8 @@ impl YamlWriter {
         self.out.push('-');
         let start = self.out.len();
         self.write_value(item, indent);
-        // A mapping begins with a line break and its indentation: its first key moves up to the `-`.
+        // A mapping begins with a line break and its indentation: its first key moves up to the
+        // `-`.
         if first_entry.is_some() {
             let item_text = self.out.split_off(start);
             self.out.extend([" ", item_text.trim_start()]);
