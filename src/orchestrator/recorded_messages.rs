@@ -117,8 +117,8 @@ impl RecordedMessages {
         }
     }
 
-    /// Takes what `agent` read in its next conversation in `phase`. Conversations of the other phase
-    /// before it are dropped: this run had no counterpart of them.
+    /// Takes what `agent` read in its next conversation in `phase`. Conversations of the other
+    /// phase before it are dropped: this run had no counterpart of them.
     pub fn take(&self, agent: &AgentId, phase: Phase) -> VecDeque<ShownMessages> {
         let mut by_agent = self
             .conversations
