@@ -17,8 +17,8 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 const SHELL: &str = "bash";
 /// Timeout for killing leftover processes and emptying the directory.
 const CLEAN_UP_TIME_MAX: Duration = Duration::from_mins(1);
-/// How much standard output of a script is accepted before the stream is closed, in bytes. All of it
-/// is discarded.
+/// How much standard output of a script is accepted before the stream is closed, in bytes. All of
+/// it is discarded.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// Script that kills and removes everything that other scripts have left in `$ROOT`.
 const CLEAN_UP_SCRIPT: &str = include_str!("clean_up.sh");
