@@ -4,7 +4,7 @@
 use tree_sitter::Node;
 
 use crate::commands::line::UnparsedReason;
-use crate::commands::words::{text_of, unescape};
+use crate::commands::words::{text_of, trimmed_text_of, unescape};
 
 /// A node and its surroundings.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl<'t> NodeContext<'t> {
         if self.node.kind() != COMMAND_SUBSTITUTION {
             return Ok(None);
         }
-        let text = text_of(self.node, source).trim_start();
+        let text = trimmed_text_of(self.node, source);
         let inner = text
             .strip_prefix('`')
             .and_then(|rest| rest.strip_suffix('`'));

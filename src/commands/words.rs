@@ -7,7 +7,7 @@ use crate::commands::line::{ShellWord, WordPiece};
 
 /// Returns the word at a node.
 pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
-    let raw = text_of(node, source).trim_start();
+    let raw = trimmed_text_of(node, source);
     let mut pieces = Vec::new();
     collect_pieces(node, source, &mut pieces);
     if begins_with_tilde(raw)
@@ -27,6 +27,12 @@ pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
 /// Returns the text of a node.
 pub(super) fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
     source.get(node.byte_range()).unwrap_or_default()
+}
+
+/// Returns the text of a node without white space before it, which the grammar may count as part of
+/// the node: for example that before an expansion in double quotes.
+pub(super) fn trimmed_text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
+    text_of(node, source).trim_start()
 }
 
 /// Appends a word that follows another one without a space: together they are one word.
@@ -56,13 +62,20 @@ fn collect_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
                 collect_pieces(child, source, out);
                 previous_text = text;
             }
+            // A brace expansion can become several words, so that no part of this one is known.
             if has_brace && (raw.contains(',') || raw.contains("..")) {
                 *out = vec![WordPiece::Unknown(raw.to_owned())];
             }
         }
         "variable_assignment" => assignment_pieces(node, source, out),
-        "raw_string" => out.push(WordPiece::Text(strip_quotes(raw, "'").to_owned())),
-        "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_quotes(raw, "$'")))),
+        "raw_string" => {
+            let text = strip_quotes(trimmed_text_of(node, source), "'");
+            out.push(WordPiece::Text(text.to_owned()));
+        }
+        "ansi_c_string" => {
+            let text = strip_quotes(trimmed_text_of(node, source), "$'");
+            out.push(WordPiece::Text(decode_ansi_c(text)));
+        }
         "string" => quoted_pieces(node, source, out),
         "translated_string" => {
             if let Some(text) = node.named_child(0) {
@@ -73,7 +86,7 @@ fn collect_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
             out.push(unquoted_piece(raw));
         }
         _ if !node.is_named() => out.push(unquoted_piece(raw)),
-        _ => out.push(WordPiece::Unknown(raw.trim_start().to_owned())),
+        _ => out.push(WordPiece::Unknown(trimmed_text_of(node, source).to_owned())),
     }
 }
 
@@ -82,6 +95,7 @@ fn assignment_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let value = node.child_by_field_name("value");
     let name_end = value.map_or(node.end_byte(), |value| value.start_byte());
     let name = source.get(node.start_byte()..name_end).unwrap_or_default();
+    // See `trimmed_text_of`.
     out.push(WordPiece::Text(name.trim_start().to_owned()));
     if let Some(value) = value {
         collect_pieces(value, source, out);
@@ -103,7 +117,7 @@ fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
             .unwrap_or_default();
         out.push(WordPiece::Text(unescape_double_quoted(text_before)));
         out.push(WordPiece::Unknown(
-            text_of(child, source).trim_start().to_owned(),
+            trimmed_text_of(child, source).to_owned(),
         ));
         text_start = child.end_byte();
     }
@@ -256,7 +270,7 @@ fn low_byte(number: Option<u32>) -> Option<char> {
 
 /// Returns the text between `open` and a single quote.
 fn strip_quotes<'a>(raw: &'a str, open: &str) -> &'a str {
-    let content = raw.trim_start().strip_prefix(open).unwrap_or(raw);
+    let content = raw.strip_prefix(open).unwrap_or(raw);
     content.strip_suffix('\'').unwrap_or(content)
 }
 
