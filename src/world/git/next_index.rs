@@ -14,6 +14,7 @@ use crate::world::sys::state_files::lockfile::{GitLockFile, version_of};
 #[derive(Debug)]
 pub(super) struct NextIndex {
     lock: GitLockFile,
+    /// Keeps other massgen processes out; `None` if the file system does not support locks.
     _massgen_lock: Option<DirLock>,
 }
 
@@ -48,7 +49,7 @@ impl NextIndex {
         let lock = GitLockFile::acquire(&project.index, &next_index)?
             .ok_or_else(|| busy_error(&project.index))?;
         if version_of(&project.index) != old_version {
-            return Err(moved_error());
+            return Err(repository_changed_error());
         }
         Ok(Self {
             lock,
@@ -69,17 +70,17 @@ impl NextIndex {
         Ok(())
     }
 
-    /// Recovers from a killed process: the user's index is replaced by the next one, or stays, and
-    /// the lock is released. Returns whether it was replaced.
-    pub(super) fn recover(project: &ProjectRepository, is_moved: bool) -> Result<bool> {
+    /// Recovers from a killed process: releases its lock, and replaces the user's index by the next
+    /// one if the process had already advanced the branch. Returns whether it was replaced.
+    pub(super) fn recover(project: &ProjectRepository, is_advanced: bool) -> Result<bool> {
         let _lock = lock_index(project)?;
         let Some(lock) = GitLockFile::find_stale(&project.index) else {
             return Ok(false);
         };
-        if is_moved {
+        if is_advanced {
             lock.commit()?;
         }
-        Ok(is_moved)
+        Ok(is_advanced)
     }
 }
 
@@ -103,7 +104,7 @@ fn busy_error(index: &AbsPath) -> Error {
 }
 
 /// Creates the error for a repository that the user's git has changed since massgen inspected it.
-pub(super) fn moved_error() -> Error {
+pub(super) fn repository_changed_error() -> Error {
     let message =
         "the repository has changed while the files were applied, so nothing is committed";
     Error::new(ErrorKind::Environment, message)

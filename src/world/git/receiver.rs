@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
 use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::import::{LineEndings, paths};
-use crate::world::git::next_index::{NextIndex, moved_error};
+use crate::world::git::next_index::{NextIndex, repository_changed_error};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 use crate::world::git::project::{BRANCH_PREFIX, ProjectRepository};
 use crate::world::git::{GitInvocation, text};
@@ -94,8 +94,9 @@ impl CommitReceiver<'_> {
     /// # Errors
     /// Another massgen is working on it.
     pub fn finish(self, delivered_commit: Option<&ObjectId>) -> Result<bool> {
-        let is_moved = delivered_commit.is_some() && self.project.head.as_ref() == delivered_commit;
-        NextIndex::recover(self.project, is_moved)
+        let is_advanced =
+            delivered_commit.is_some() && self.project.head.as_ref() == delivered_commit;
+        NextIndex::recover(self.project, is_advanced)
     }
 
     /// Checks that no other git is working in the project, and that no operation is unfinished
@@ -182,7 +183,7 @@ impl CommitReceiver<'_> {
         let branch = unmoved_repository.and_then(|repository| repository.branch);
         match branch.filter(|branch| Some(branch) == self.project.branch.as_ref()) {
             Some(branch) => Ok(branch),
-            None => Err(moved_error()),
+            None => Err(repository_changed_error()),
         }
     }
 
