@@ -65,14 +65,15 @@ impl ExecutionMode {
         }
     }
 
-    /// Returns the names of inherited variables that commands get in addition to `env`.
+    /// Returns the names of massgen's variables that commands get in addition to those of the key
+    /// `env`. Only Docker containers have a key for them.
     pub(super) fn passed_variables(&self) -> &[String] {
         let docker = self.container();
         docker.map_or(&[], |docker| &docker.credentials.env_vars)
     }
 
-    /// Returns the text policy if the config requests `requested` and local commands have a sandbox
-    /// of `level`. If nothing enforces the grants, it is strict.
+    /// Returns which commands are refused for their text: as `requested` in the config, or strictly
+    /// if nothing enforces the grants. `level` is that of the sandbox of local commands.
     pub(super) fn command_policy(
         &self,
         requested: CommandPolicy,
