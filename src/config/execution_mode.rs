@@ -65,8 +65,8 @@ impl ExecutionMode {
         }
     }
 
-    /// Returns the names of massgen's variables that commands get in addition to those of the key
-    /// `env`. Only Docker containers have a key for them.
+    /// Returns the names of the variables of massgen's environment that commands get in addition to
+    /// those of the key `env`. Only Docker containers have a key for them.
     pub(super) fn passed_variables(&self) -> &[String] {
         let docker = self.container();
         docker.map_or(&[], |docker| &docker.credentials.env_vars)
