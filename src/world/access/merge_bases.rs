@@ -151,7 +151,7 @@ impl MergeBaseStore {
             .ok()?;
         let path = self.dir.join(to_hex(&Sha256::digest(&bytes_read)));
         dir::create_all(&self.dir, DirectoryAudience::User).ok()?;
-        file::replace(&path, &bytes_read, FileDurability::Process).ok()?;
+        file::replace(&path, &bytes_read, FileDurability::ProcessExit).ok()?;
         self.total_bytes = total_bytes;
         Some(path)
     }

@@ -91,7 +91,7 @@ impl CommandQueue {
             let text = text.replacen('\n', &preamble, 1);
             let path = self.dir.join(format!("{name}{SCRIPT_SUFFIX}"));
             // If another process has created it meanwhile, the next number is tried.
-            if create_once(&path, text.as_bytes(), FileDurability::Process)?.is_some() {
+            if create_once(&path, text.as_bytes(), FileDurability::ProcessExit)?.is_some() {
                 return Ok(CreatedScript { name, path });
             }
         }
@@ -163,7 +163,7 @@ impl JobQueue for CommandQueue {
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;
             let path = self.dir.join(format!("{}{ID_SUFFIX}", script.name));
-            file::replace(&path, id.as_bytes(), FileDurability::Process)?;
+            file::replace(&path, id.as_bytes(), FileDurability::ProcessExit)?;
         }
         Ok(())
     }

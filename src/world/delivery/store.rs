@@ -285,7 +285,7 @@ impl OpenDelivery {
         file::replace(
             &self.delivery_dir.commit(),
             commit.as_bytes(),
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )
     }
 
@@ -320,7 +320,7 @@ impl OpenDelivery {
         file::replace(
             &self.delivery_dir.source_file(),
             &bytes,
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )
     }
 

@@ -84,7 +84,7 @@ impl ScriptRunner {
         file::replace(
             &self.path().join(name),
             text.as_bytes(),
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )
     }
 

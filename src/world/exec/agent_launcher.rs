@@ -124,7 +124,7 @@ impl AgentLauncher {
         if let Some(parent) = path.parent() {
             dir::create_all(&parent, DirectoryAudience::User)?;
         }
-        file::replace(&path, text.as_bytes(), FileDurability::Process)
+        file::replace(&path, text.as_bytes(), FileDurability::ProcessExit)
     }
 
     /// Starts the external agent and waits until it runs. Blocks.

@@ -170,7 +170,7 @@ fn write_program(
         let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let existing = file::read_regular_capped(&path, bytes_max).ok().flatten();
         if existing.as_deref() != Some(content.as_bytes()) {
-            file::replace(&path, content.as_bytes(), FileDurability::Process)?;
+            file::replace(&path, content.as_bytes(), FileDurability::ProcessExit)?;
         }
     }
     Ok(())

@@ -116,11 +116,11 @@ impl BareRepository {
             let info = bare_repository.dir.join("objects/info");
             dir::create_all(&info, DirectoryAudience::User)?;
             let line = [project.objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
-            file::replace(&info.join("alternates"), &line, FileDurability::Power)?;
+            file::replace(&info.join("alternates"), &line, FileDurability::PowerLoss)?;
             // The history ends where the project's does.
             if !project.shallow.is_empty() {
                 let shallow = bare_repository.dir.join("shallow");
-                file::replace(&shallow, &project.shallow, FileDurability::Power)?;
+                file::replace(&shallow, &project.shallow, FileDurability::PowerLoss)?;
             }
         }
         Ok(bare_repository)

@@ -63,9 +63,13 @@ impl BareRepository {
         dir::create_all(&info, DirectoryAudience::Umask)?;
         let objects = self.dir().join("objects");
         let line = [objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
-        file::replace(&info.join("alternates"), &line, FileDurability::Process)?;
+        file::replace(&info.join("alternates"), &line, FileDurability::ProcessExit)?;
         if let Some(shallow) = self.shallow()? {
-            file::replace(&git_dir.join("shallow"), &shallow, FileDurability::Process)?;
+            file::replace(
+                &git_dir.join("shallow"),
+                &shallow,
+                FileDurability::ProcessExit,
+            )?;
         }
         let PrivateRepositorySpec {
             branch,

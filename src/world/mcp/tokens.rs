@@ -119,7 +119,7 @@ impl TokenFile {
     fn write(&self, entries: &BTreeMap<String, TokenFileEntry>) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(entries)
             .map_err(|error| Error::bug("a token has no JSON form").with_source(error))?;
-        file::replace(&self.0, &bytes, FileDurability::Power)
+        file::replace(&self.0, &bytes, FileDurability::PowerLoss)
     }
 }
 

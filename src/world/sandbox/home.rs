@@ -15,7 +15,11 @@ pub fn populate_home(home: &AbsPath) -> Result<()> {
     dir::create_all(home, DirectoryAudience::User)?;
     let settings = home.join(".gitconfig");
     if file::kind(&settings).is_err() && !file::is_link(&settings) {
-        file::replace(&settings, GIT_SETTINGS.as_bytes(), FileDurability::Process)?;
+        file::replace(
+            &settings,
+            GIT_SETTINGS.as_bytes(),
+            FileDurability::ProcessExit,
+        )?;
     }
     Ok(())
 }

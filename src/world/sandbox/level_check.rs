@@ -175,7 +175,7 @@ impl LevelCheckDirectories {
             dir::create(&root.join(dir))?;
         }
         for known_path in ["inside/known", "outside/known", "project/known"] {
-            file::replace(&root.join(known_path), b"x\n", FileDurability::Process)?;
+            file::replace(&root.join(known_path), b"x\n", FileDurability::ProcessExit)?;
         }
         file::replace_link(&root.join("inside/link"), Path::new("../outside/known"))?;
         Ok(Self {

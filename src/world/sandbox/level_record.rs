@@ -148,7 +148,7 @@ impl RecordPlace {
                 let dir = dir.join(RECORD_DIRECTORY);
                 let directory = dir::create_all(&dir, DirectoryAudience::User);
                 let result = directory.and_then(|()| {
-                    file::replace(&dir.join(RECORD_FILE), bytes, FileDurability::Process)
+                    file::replace(&dir.join(RECORD_FILE), bytes, FileDurability::ProcessExit)
                 });
                 result.unwrap_or_default();
             }

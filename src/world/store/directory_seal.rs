@@ -46,7 +46,7 @@ impl DirectorySeal {
     pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {
         let seal = serde_json::to_vec(&Self::from_directory(path)?)
             .map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
-        file::replace(&path.join(SEAL), &seal, FileDurability::Process)
+        file::replace(&path.join(SEAL), &seal, FileDurability::ProcessExit)
     }
 }
 

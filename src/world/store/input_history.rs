@@ -84,7 +84,7 @@ impl InputHistory {
         let lines = newest
             .map(|text| json_line(text))
             .collect::<Result<String>>()?;
-        file::replace(&path, lines.as_bytes(), FileDurability::Process)
+        file::replace(&path, lines.as_bytes(), FileDurability::ProcessExit)
     }
 }
 

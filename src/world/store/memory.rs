@@ -246,7 +246,7 @@ fn write_note(dir: &AbsPath, name: &str, text: &str) -> Result<()> {
     if let Some(parent) = path.parent() {
         dir::create_all(&parent, DirectoryAudience::User)?;
     }
-    file::replace(&path, text.as_bytes(), FileDurability::Power)
+    file::replace(&path, text.as_bytes(), FileDurability::PowerLoss)
 }
 
 /// Reads the notes below `dir`; symlinks, other kinds of files and what exceeds the limits are

@@ -56,7 +56,7 @@ pub fn prepare_state_dir<'p>(
         dir::create_all(&parent, DirectoryAudience::Umask).map_err(with_state_dir_hint)?;
     }
     if dir::create(dir).map_err(with_state_dir_hint)? == DirectoryCreation::Created {
-        file::replace(&dir.join(".gitignore"), b"*\n", FileDurability::Process)?;
+        file::replace(&dir.join(".gitignore"), b"*\n", FileDurability::ProcessExit)?;
     }
     Ok(())
 }

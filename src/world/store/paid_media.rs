@@ -57,7 +57,7 @@ impl PaidMedia {
             return Err(Error::new(ErrorKind::Io, message));
         }
         let file = self.file(call_id, order);
-        file::replace(&file, content, FileDurability::Process)
+        file::replace(&file, content, FileDurability::ProcessExit)
     }
 
     /// Returns the file of a call. Ids of calls are a model's words, so they are not file names.

@@ -397,7 +397,7 @@ impl PipelineDir {
         file::replace(
             &self.dir.join(RECORD_FILE),
             text.as_bytes(),
-            FileDurability::Power,
+            FileDurability::PowerLoss,
         )
     }
 

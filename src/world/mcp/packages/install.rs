@@ -348,7 +348,7 @@ fn copy_local_packages(package: &ServerPackage, directory: &AbsPath) -> Result<V
         let local_dir = directory.join(LOCAL_DIR);
         dir::create_all(&local_dir, DirectoryAudience::User)?;
         let copy = local_dir.join(name.unwrap_or_default());
-        file::replace(&copy, &bytes, FileDurability::Process)?;
+        file::replace(&copy, &bytes, FileDurability::ProcessExit)?;
         packages.push(copy.to_string());
     }
     Ok(packages)

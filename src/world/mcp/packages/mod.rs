@@ -236,7 +236,7 @@ impl PackageStore {
     fn write(&self, packages: &[InstalledPackage]) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(packages)
             .map_err(|error| Error::bug("a package has no JSON form").with_source(error))?;
-        file::replace(&self.0.join(INDEX_FILE), &bytes, FileDurability::Power)
+        file::replace(&self.0.join(INDEX_FILE), &bytes, FileDurability::PowerLoss)
     }
 
     /// Locks the packages for changes until the guard is dropped.

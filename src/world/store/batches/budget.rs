@@ -155,12 +155,12 @@ impl BatchDir {
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
         for number in token_count..new_count {
             let path = self.prepared_dir().join(format!("{number:06}"));
-            file::replace(&path, b"", FileDurability::Process)?;
+            file::replace(&path, b"", FileDurability::ProcessExit)?;
         }
         file::replace(
             &self.money_dir().join(LIMIT_FILE),
             &text,
-            FileDurability::Power,
+            FileDurability::PowerLoss,
         )?;
         self.free_prepared(&budget)
     }
@@ -269,7 +269,7 @@ impl BatchDir {
         let [share, rest] = token.divide(part);
         let prepared_file = self.prepared_file(&rest);
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
-        file::replace(&prepared_file, b"", FileDurability::Process)?;
+        file::replace(&prepared_file, b"", FileDurability::ProcessExit)?;
         // Once this is done, the rest counts.
         if move_token(&self.held_file(cell, token), &self.held_file(cell, &share))? {
             // Another process may have done this already.

@@ -90,7 +90,7 @@ impl CellDir {
         file::replace(
             &self.dir.join(PREPARED_FILE),
             since_ns.to_string().as_bytes(),
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )
     }
 
@@ -139,13 +139,13 @@ impl CellDir {
         file::replace(
             &self.dir.join(FIRST_ATTEMPT_FILE),
             attempt.to_string().as_bytes(),
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )
     }
 
     /// Writes the patch of the delivery.
     pub fn write_patch(&self, text: &str) -> Result<()> {
-        file::replace(&self.patch(), text.as_bytes(), FileDurability::Process)
+        file::replace(&self.patch(), text.as_bytes(), FileDurability::ProcessExit)
     }
 
     /// Opens the file with what the run shows, to append to it.
@@ -174,7 +174,7 @@ impl BatchDir {
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let text = format!("{head}\n{run}\n");
         let path = self.result_file(&result.id);
-        let creation = create_once(&path, text.as_bytes(), FileDurability::Power)?;
+        let creation = create_once(&path, text.as_bytes(), FileDurability::PowerLoss)?;
         Ok(creation.is_some())
     }
 

@@ -200,7 +200,7 @@ impl BatchDir {
         let text = serde_json::to_vec(owner)
             .map_err(|error| Error::bug("a claim has no JSON form").with_source(error))?;
         let path = self.claim_file(cell, attempt);
-        let Some(lock) = create_once(&path, &text, FileDurability::Process)? else {
+        let Some(lock) = create_once(&path, &text, FileDurability::ProcessExit)? else {
             return Ok(ClaimAttempt::Taken);
         };
         let claim = CellClaim {
@@ -266,14 +266,14 @@ impl BatchDir {
     /// Records how an attempt without a result ended, unless that is recorded already.
     pub fn write_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
         let path = self.note_file(cell, attempt);
-        create_once(&path, &note.to_json()?, FileDurability::Process).map(drop)
+        create_once(&path, &note.to_json()?, FileDurability::ProcessExit).map(drop)
     }
 
     /// Records that the result of this attempt is withdrawn, and what it cost. A note that the
     /// attempt was lost is replaced: it may have been written just before the result.
     pub fn replace_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
         let path = self.note_file(cell, attempt);
-        file::replace(&path, &note.to_json()?, FileDurability::Process)
+        file::replace(&path, &note.to_json()?, FileDurability::ProcessExit)
     }
 
     /// Returns what runs of attempts before `attempt` cost that were not resumed.

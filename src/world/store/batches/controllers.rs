@@ -45,7 +45,7 @@ impl BatchDir {
             this_process.pid,
             clock::now().unix_nanoseconds()
         ));
-        let lock = create_once(&path, &text, FileDurability::Process)?;
+        let lock = create_once(&path, &text, FileDurability::ProcessExit)?;
         let lock = lock.ok_or_else(|| {
             Error::new(ErrorKind::Io, format!("`{path}` exists already"))
                 .with_hint("start the command again")

@@ -239,13 +239,17 @@ impl BatchDir {
             lines.push(b'\n');
         }
         for (number, text) in configs.iter().enumerate() {
-            file::replace(&self.config_file(number), text, FileDurability::Power)?;
+            file::replace(&self.config_file(number), text, FileDurability::PowerLoss)?;
         }
-        file::replace(&self.dir.join(TASKS_FILE), &lines, FileDurability::Power)?;
+        file::replace(
+            &self.dir.join(TASKS_FILE),
+            &lines,
+            FileDurability::PowerLoss,
+        )?;
         file::replace(
             &self.dir.join(POSITIONS_FILE),
             &positions,
-            FileDurability::Power,
+            FileDurability::PowerLoss,
         )?;
         let batch_file = BatchFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
@@ -261,7 +265,11 @@ impl BatchDir {
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("start several batches, each with fewer configs"));
         }
-        file::replace(&self.dir.join(RECORD_FILE), &text, FileDurability::Power)
+        file::replace(
+            &self.dir.join(RECORD_FILE),
+            &text,
+            FileDurability::PowerLoss,
+        )
     }
 
     /// Returns its name, such as `batch_20261102_140322_0a1b`.

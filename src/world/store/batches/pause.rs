@@ -72,7 +72,7 @@ impl BatchDir {
         };
         let text = serde_json::to_vec(&pause)
             .map_err(|error| Error::bug("a pause has no JSON form").with_source(error))?;
-        file::replace(&self.pause_file(), &text, FileDurability::Process)
+        file::replace(&self.pause_file(), &text, FileDurability::ProcessExit)
     }
 
     /// Ends the pauses: a cell has a result, or the user wants to continue.
@@ -90,12 +90,16 @@ impl BatchDir {
 
     /// Cancels the batch: no cell begins, and those in progress are parked.
     pub fn cancel(&self) -> Result<()> {
-        file::replace(&self.cancel_file(), b"", FileDurability::Process)
+        file::replace(&self.cancel_file(), b"", FileDurability::ProcessExit)
     }
 
     /// Cancels the batch because a config is wrong for all cells.
     pub fn cancel_for_config(&self) -> Result<()> {
-        file::replace(&self.cancel_file(), WRONG_CONFIG, FileDurability::Process)
+        file::replace(
+            &self.cancel_file(),
+            WRONG_CONFIG,
+            FileDurability::ProcessExit,
+        )
     }
 
     /// Returns whether the batch was cancelled because a config is wrong.

@@ -113,7 +113,7 @@ impl BatchDir {
 
     /// Keeps how jobs are submitted, for the next start.
     pub fn keep_settings(&self, text: &[u8]) -> Result<()> {
-        file::replace(&self.settings_file(), text, FileDurability::Process)
+        file::replace(&self.settings_file(), text, FileDurability::ProcessExit)
     }
 
     /// Returns how jobs were submitted last, if that was recorded.
@@ -128,7 +128,7 @@ impl BatchDir {
             return Ok(());
         };
         dir::create_all(&self.nodes_dir(), DirectoryAudience::User)?;
-        file::replace(&path, why.as_bytes(), FileDurability::Process)
+        file::replace(&path, why.as_bytes(), FileDurability::ProcessExit)
     }
 
     /// Returns the names of the nodes on which no further cell should begin.

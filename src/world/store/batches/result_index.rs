@@ -222,7 +222,11 @@ impl BatchDir {
             .map_err(|error| Error::bug("an index has no JSON form").with_source(error))?;
         text.push('\n');
         text.push_str(&body);
-        file::replace(&self.index_file(), text.as_bytes(), FileDurability::Process)
+        file::replace(
+            &self.index_file(),
+            text.as_bytes(),
+            FileDurability::ProcessExit,
+        )
     }
 
     fn index_file(&self) -> AbsPath {

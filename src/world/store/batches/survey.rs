@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(state(), CellState::Faulty);
         let results = batch.dir.join("results");
         dir::create_all(&results, DirectoryAudience::User).unwrap();
-        file::replace(&results.join("c.jsonl"), b"", FileDurability::Process).unwrap();
+        file::replace(&results.join("c.jsonl"), b"", FileDurability::ProcessExit).unwrap();
         assert_eq!(state(), CellState::Running);
     }
 }

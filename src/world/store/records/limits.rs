@@ -19,7 +19,7 @@ pub fn write(dir: &AbsPath, limits: &BudgetLimits) -> Result<()> {
     file::replace(
         &dir.join(LIMITS_FILE),
         text.as_bytes(),
-        FileDurability::Process,
+        FileDurability::ProcessExit,
     )
 }
 
@@ -55,7 +55,7 @@ mod tests {
         }
         let write_text = |text: &str| {
             let file = run_dir.join(LIMITS_FILE);
-            file::replace(&file, text.as_bytes(), FileDurability::Process).unwrap();
+            file::replace(&file, text.as_bytes(), FileDurability::ProcessExit).unwrap();
         };
         for damaged_text in ["", "[1]", "{\"max_tokens_total\": -1}"] {
             write_text(damaged_text);

@@ -68,7 +68,7 @@ impl Recorder {
         file::replace(
             &paths.turn().join(METADATA),
             metadata.as_bytes(),
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )?;
         let session_id = meta.session_id.clone();
         Ok(Self::new(paths, log, session_id, redactor))
@@ -125,7 +125,7 @@ impl Recorder {
     pub fn write_manifest(&self, manifest: &ReplayManifest) -> Result<()> {
         let text = manifest.to_yaml(&self.redactor)?;
         let path = self.paths.turn().join(MANIFEST);
-        file::replace(&path, text.as_bytes(), FileDurability::Process)
+        file::replace(&path, text.as_bytes(), FileDurability::ProcessExit)
     }
 
     /// Returns the file of the recorded replies of `agent`; `None` if it has given none.

@@ -52,7 +52,7 @@ impl RecordWriter {
 
     /// Writes `text` as the file `name`.
     pub(crate) fn write_text(&self, name: &str, text: &str) -> Result<()> {
-        self.write(name, text, FileDurability::Process)
+        self.write(name, text, FileDurability::ProcessExit)
     }
 
     /// Writes `value` as the file `name`.
@@ -63,7 +63,7 @@ impl RecordWriter {
         file::replace(
             &self.dir.join(name),
             text.as_bytes(),
-            FileDurability::Process,
+            FileDurability::ProcessExit,
         )
     }
 
@@ -141,7 +141,11 @@ impl RecordWriter {
     pub(crate) fn write_final_answer(&self, agent: &AgentId, content: &str) -> Result<()> {
         let rel = format!("{FINAL}/{agent}");
         dir::create_all(&self.dir.join(&rel), DirectoryAudience::User)?;
-        self.write(&format!("{rel}/{ANSWER}"), content, FileDurability::Power)
+        self.write(
+            &format!("{rel}/{ANSWER}"),
+            content,
+            FileDurability::PowerLoss,
+        )
     }
 
     fn write(&self, name: &str, text: &str, durability: FileDurability) -> Result<()> {

@@ -102,7 +102,7 @@ pub(super) fn rewrite_identity(
 ) -> Result<()> {
     let rewrite = |path: &AbsPath| -> Result<()> {
         let text = rewrite_paths(&read_text(path)?, &original.dir, &session.dir.to_string());
-        file::replace(path, text.as_bytes(), FileDurability::Power)
+        file::replace(path, text.as_bytes(), FileDurability::PowerLoss)
     };
     for turn in staged.saved_turns() {
         rewrite(&turn.join(ANSWER))?;
@@ -117,7 +117,7 @@ pub(super) fn rewrite_identity(
         file::replace(
             &turn.join(METADATA),
             metadata.as_bytes(),
-            FileDurability::Power,
+            FileDurability::PowerLoss,
         )?;
     }
     let summary = staged.dir.join(SUMMARY);

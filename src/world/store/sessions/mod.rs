@@ -172,7 +172,7 @@ impl SessionDir {
     pub fn decline_directory(&self, cwd: &AbsPath) -> Result<()> {
         let text = serde_json::Value::from(cwd.to_string()).to_string();
         let path = self.dir.join(DECLINED_DIRECTORY);
-        file::replace(&path, text.as_bytes(), FileDurability::Process)
+        file::replace(&path, text.as_bytes(), FileDurability::ProcessExit)
     }
 
     /// Returns whether the user keeps the directory `cwd` closed to the agents.

@@ -290,7 +290,7 @@ impl Session {
 
     fn write(&self, path: &AbsPath, text: &str) -> Result<()> {
         let redacted = self.redactor.text(text);
-        file::replace(path, redacted.as_bytes(), FileDurability::Power)
+        file::replace(path, redacted.as_bytes(), FileDurability::PowerLoss)
     }
 }
 

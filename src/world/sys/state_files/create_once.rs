@@ -43,7 +43,7 @@ fn create(
         .permissions(Permissions::from_mode(0o600))
         .tempfile_in(parent)?;
     temp.write_all(bytes)?;
-    if let FileDurability::Power = durability {
+    if let FileDurability::PowerLoss = durability {
         temp.as_file().sync_all()?;
     }
     let (file, temp) = temp.into_parts();

@@ -42,9 +42,9 @@ const UNIQUE_DIGITS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FileDurability {
     /// The end of massgen's process, however it ends.
-    Process,
+    ProcessExit,
     /// A loss of power, too.
-    Power,
+    PowerLoss,
 }
 
 /// An open file that is read from its beginning.
@@ -283,7 +283,7 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
         }
         Ok(_) | Err(_) => return write_directly(path, bytes).map_err(failed),
     };
-    replace_with_mode(&target, bytes, FileDurability::Power, mode).map_err(failed)
+    replace_with_mode(&target, bytes, FileDurability::PowerLoss, mode).map_err(failed)
 }
 
 /// Writes to something other than a regular file, or through a dangling symlink.
@@ -361,7 +361,7 @@ fn replace_with_mode(
     if let NewFileMode::Replaced(metadata) = mode {
         keep_permissions(temp.as_file(), &metadata);
     }
-    if let FileDurability::Power = durability {
+    if let FileDurability::PowerLoss = durability {
         temp.as_file().sync_all()?;
     }
     temp.persist(path.as_path())
@@ -558,7 +558,7 @@ mod tests {
     fn an_error_names_the_file_and_not_the_temporary_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
-        let replace_result = replace(&path, b"text", FileDurability::Process);
+        let replace_result = replace(&path, b"text", FileDurability::ProcessExit);
         let create_result = Appender::create_locked(path.clone()).map(drop);
         for (action, result) in [("write", replace_result), ("make", create_result)] {
             let text = format!("{:#}", result.unwrap_err());
