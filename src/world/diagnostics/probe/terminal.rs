@@ -24,15 +24,15 @@ pub fn stdout_columns() -> usize {
 /// Returns the size of the terminal that standard output is connected to; `None` if it is not a
 /// terminal, or one that does not know its size.
 pub fn stdout_size() -> Option<TerminalSize> {
-    size_of(std::io::stdout())
+    terminal_size(std::io::stdout())
 }
 
 /// Like [`stdout_size`], for standard error.
 pub fn stderr_size() -> Option<TerminalSize> {
-    size_of(std::io::stderr())
+    terminal_size(std::io::stderr())
 }
 
-fn size_of(stream: impl AsFd) -> Option<TerminalSize> {
+fn terminal_size(stream: impl AsFd) -> Option<TerminalSize> {
     let window_size = tcgetwinsize(stream).ok()?;
     (window_size.ws_col > 0).then_some(TerminalSize {
         columns: window_size.ws_col,
