@@ -127,7 +127,7 @@ impl CommitReceiver<'_> {
     pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
         let next_index = NextIndex::lock(self.bare_repository, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
-        let branch = format!("{BRANCH_PREFIX}{}", self.expect_unmoved().await?);
+        let branch = format!("{BRANCH_PREFIX}{}", self.expect_unchanged_branch().await?);
         let null_id = "0".repeat(commit.as_str().len());
         let head = self.project.head.as_ref();
         let from = head.map_or(null_id.as_str(), ObjectId::as_str);
@@ -175,12 +175,12 @@ impl CommitReceiver<'_> {
 
     /// Returns the branch that is checked out, if it still is the expected one and points to the
     /// same commit.
-    async fn expect_unmoved(self) -> Result<String> {
+    async fn expect_unchanged_branch(self) -> Result<String> {
         let repository =
             ProjectRepository::discover(self.bare_repository.git(), &self.project.root).await?;
-        let unmoved_repository =
+        let unchanged_repository =
             repository.filter(|repository| repository.head == self.project.head);
-        let branch = unmoved_repository.and_then(|repository| repository.branch);
+        let branch = unchanged_repository.and_then(|repository| repository.branch);
         match branch.filter(|branch| Some(branch) == self.project.branch.as_ref()) {
             Some(branch) => Ok(branch),
             None => Err(repository_changed_error()),
