@@ -1,6 +1,6 @@
-//! Describes earlier turns to agents: as much of the newest at greater length than and older ones, all within a
-//! fixed budget. A turn that no longer fits is described by its task alone, or left out with all
-//! earlier ones.
+//! Describes earlier turns to agents: the newest at greater length than older ones, all within a
+//! fixed budget. An older turn that no longer fits is described by its task alone, or left out with
+//! all earlier ones.
 
 use std::fmt::Write;
 

@@ -76,7 +76,7 @@ impl ApprovalFile {
         }
         let bytes = serde_json::to_vec_pretty(&approvals)
             .map_err(|error| Error::bug("an answer has no JSON form").with_source(error))?;
-        file::replace(&self.0, &bytes, FileDurability::Process)
+        file::replace(&self.0, &bytes, FileDurability::ProcessExit)
     }
 
     /// Locks the file for changes until the guard is dropped: another run could add an approval
