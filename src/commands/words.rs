@@ -112,13 +112,12 @@ fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
         if !child.is_named() || child.kind() == "string_content" {
             continue;
         }
-        let text_before = source
-            .get(text_start..child.start_byte())
-            .unwrap_or_default();
+        let expansion = trimmed_text_of(child, source);
+        // The node may begin with the white space before the expansion, which is text as well.
+        let expansion_start = child.end_byte().saturating_sub(expansion.len());
+        let text_before = source.get(text_start..expansion_start).unwrap_or_default();
         out.push(WordPiece::Text(unescape_double_quoted(text_before)));
-        out.push(WordPiece::Unknown(
-            trimmed_text_of(child, source).to_owned(),
-        ));
+        out.push(WordPiece::Unknown(expansion.to_owned()));
         text_start = child.end_byte();
     }
     let remaining_text = source.get(text_start..node.end_byte()).unwrap_or_default();
@@ -194,22 +193,35 @@ fn decode_ansi_c(raw: &str) -> String {
     let mut rest = raw;
     while let Some((before, after)) = rest.split_once('\\') {
         text.push_str(before);
-        let (c, length) = decode_escape(after);
-        if c == Some('\0') {
+        let escape = decode_escape(after);
+        if escape.character == Some('\0') {
             return text;
         }
-        text.extend(c);
-        rest = after.get(length..).unwrap_or_default();
+        text.extend(escape.character);
+        rest = after.get(escape.length..).unwrap_or_default();
     }
     text.push_str(rest);
     text
 }
 
-/// Decodes what follows a backslash in `$'…'`. Returns the character and the number of bytes it
-/// takes.
-fn decode_escape(after: &str) -> (Option<char>, usize) {
+/// What a backslash in `$'…'` means together with the text after it.
+struct AnsiCEscape {
+    /// The character, unless it means none.
+    character: Option<char>,
+    /// How many bytes after the backslash belong to it.
+    length: usize,
+}
+
+/// A backslash that means itself, because no escape sequence follows.
+const LITERAL_BACKSLASH: AnsiCEscape = AnsiCEscape {
+    character: Some('\\'),
+    length: 0,
+};
+
+/// Decodes what follows a backslash in `$'…'`.
+fn decode_escape(after: &str) -> AnsiCEscape {
     let Some(first_character) = after.chars().next() else {
-        return (Some('\\'), 0);
+        return LITERAL_BACKSLASH;
     };
     let character = match first_character {
         'a' => '\u{7}',
@@ -220,36 +232,62 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
         'r' => '\r',
         't' => '\t',
         'v' => '\u{b}',
+        '\\' | '\'' | '"' | '?' => first_character,
+        'c' => return decode_control_character(after),
         'x' if after.starts_with("x{") => {
-            let (number, length) = decode_digits(after, 2, 16, usize::MAX);
-            let closing = after.get(length..).unwrap_or_default().starts_with('}');
-            return (
-                low_byte(number),
-                length.saturating_add(usize::from(closing)),
-            );
+            // Without digits, it is the NUL character.
+            let (number, end) = decode_digits(after, 2, 16, usize::MAX);
+            let has_closing_brace = after.get(end..).unwrap_or_default().starts_with('}');
+            return AnsiCEscape {
+                character: Some(low_byte(number.unwrap_or_default())),
+                length: end.saturating_add(usize::from(has_closing_brace)),
+            };
         }
-        'x' => return decode_character(after, 1, 16, 2),
-        'u' => return decode_character(after, 1, 16, 4),
-        'U' => return decode_character(after, 1, 16, 8),
-        '0'..='7' => {
-            let (number, length) = decode_digits(after, 0, 8, 3);
-            return (low_byte(number), length);
-        }
-        other => other,
+        'x' => return decode_number(after, 1, 16, 2, |number| Some(low_byte(number))),
+        'u' => return decode_number(after, 1, 16, 4, code_point),
+        'U' => return decode_number(after, 1, 16, 8, code_point),
+        '0'..='7' => return decode_number(after, 0, 8, 3, |number| Some(low_byte(number))),
+        _ => return LITERAL_BACKSLASH,
     };
-    (Some(character), first_character.len_utf8())
+    AnsiCEscape {
+        character: Some(character),
+        length: first_character.len_utf8(),
+    }
 }
 
-/// Decodes the number of a character, after the first `skip` bytes of `text`. Returns the character
-/// and where its digits end.
-fn decode_character(
-    text: &str,
+/// Decodes `cX`: the character that the key X types together with Ctrl.
+fn decode_control_character(after: &str) -> AnsiCEscape {
+    let Some(key) = after.chars().nth(1) else {
+        return LITERAL_BACKSLASH;
+    };
+    let character = match key {
+        '?' => '\u{7f}',
+        _ if key.is_ascii() => char::from_u32(u32::from(key.to_ascii_uppercase()) & 0x1f)
+            .unwrap_or(char::REPLACEMENT_CHARACTER),
+        _ => char::REPLACEMENT_CHARACTER,
+    };
+    // Ctrl and a backslash are written with two backslashes.
+    let second_backslash = usize::from(after.starts_with("c\\\\"));
+    AnsiCEscape {
+        character: Some(character),
+        length: 1 + key.len_utf8() + second_backslash,
+    }
+}
+
+/// Decodes the number after the first `skip` bytes of `after` to a character. Without digits, the
+/// backslash means itself.
+fn decode_number(
+    after: &str,
     skip: usize,
     radix: u32,
     digits_max: usize,
-) -> (Option<char>, usize) {
-    let (number, end) = decode_digits(text, skip, radix, digits_max);
-    (number.and_then(char::from_u32), end)
+    character_of: fn(u32) -> Option<char>,
+) -> AnsiCEscape {
+    let (number, end) = decode_digits(after, skip, radix, digits_max);
+    number.map_or(LITERAL_BACKSLASH, |number| AnsiCEscape {
+        character: character_of(number),
+        length: end,
+    })
 }
 
 /// Decodes the digits after the first `skip` bytes of `text`. Returns the lowest 32 bits of their
@@ -264,8 +302,15 @@ fn decode_digits(text: &str, skip: usize, radix: u32, digits_max: usize) -> (Opt
 }
 
 /// Returns the character whose number is the lowest byte of `number`, which is all that bash keeps.
-fn low_byte(number: Option<u32>) -> Option<char> {
-    number.map(|number| char::from(number.to_le_bytes()[0]))
+fn low_byte(number: u32) -> char {
+    char::from(number.to_le_bytes()[0])
+}
+
+/// Returns the character with this number. bash writes bytes for numbers that are no characters,
+/// and nothing for those with more than 31 bits.
+fn code_point(number: u32) -> Option<char> {
+    let is_written = i32::try_from(number).is_ok();
+    is_written.then(|| char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER))
 }
 
 /// Returns the text between `open` and a single quote.

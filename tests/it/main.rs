@@ -160,6 +160,7 @@ mod scripted_team;
 mod selftest;
 mod server_containers;
 mod sessions;
+mod shell_words;
 mod single_calls;
 mod skills;
 mod final_overlay;

@@ -77,27 +77,24 @@ pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
 
 /// Counts the lines of a change.
 pub(crate) fn diff_stat(difference: &DeliveryDifference) -> DiffStat {
-    match (side_text(&difference.before), side_text(&difference.after)) {
-        (Some(old_text), Some(new_text)) => {
-            let counts = LineDiff::new(&old_text, &new_text).counts();
-            let word = (counts == (0, 0)).then_some(if difference.modes.is_some() {
-                "mode"
-            } else {
-                "empty"
-            });
-            DiffStat {
-                added: counts.0,
-                removed: counts.1,
-                word,
-            }
-        }
-        _ => {
-            let (word, _) = describe_change(difference);
-            DiffStat {
-                word: Some(word),
-                ..DiffStat::default()
-            }
-        }
+    let texts = side_text(&difference.before).zip(side_text(&difference.after));
+    let Some((old_text, new_text)) = texts else {
+        let (word, _) = describe_change(difference);
+        return DiffStat {
+            word: Some(word),
+            ..DiffStat::default()
+        };
+    };
+    let counts = LineDiff::new(&old_text, &new_text).counts();
+    let word = (counts == (0, 0)).then_some(if difference.modes.is_some() {
+        "mode"
+    } else {
+        "empty"
+    });
+    DiffStat {
+        added: counts.0,
+        removed: counts.1,
+        word,
     }
 }
 

@@ -225,6 +225,9 @@ fn quotes_do_not_hide_a_name() {
         "$'\\562\\x{6d}'",
         "$'\\x{172}m\\0ove'",
         "$'rm\\x00x'",
+        "$'rm\\c@x'",
+        "$'rm\\x{}x'",
+        "$'r\\UFFFFFFFFm'",
         "$'r\\u0000'm",
         "r\\\nm",
         "''rm",
@@ -272,6 +275,8 @@ fn words_are_what_shells_make_of_them() {
     word("\"  a  b  \"", Some("  a  b  "));
     word("'a\"b$c'", Some("a\"b$c"));
     word("$'a\\tb\\n\\'c\\x41\\101\\e'", Some("a\tb\n'cAA\u{1b}"));
+    word("$'a\\qb\\xZZ\\uZ\\8\\c'", Some("a\\qb\\xZZ\\uZ\\8\\c"));
+    word("$'\\c?\\c\\\\\\x{7a}\\u7a'", Some("\u{7f}\u{1c}zz"));
     word("\"\"", Some(""));
     word("{}", Some("{}"));
     word("a=b", Some("a=b"));

@@ -203,7 +203,7 @@ impl ConfigChecker<'_> {
         );
         let warning = Diagnostic::warning(path, message);
         self.findings.push(warning.with_span(&entry.value.span));
-        scalar.text = (*read_as).to_owned();
+        (*read_as).clone_into(&mut scalar.text);
     }
 
     fn warn_of_former_name(&mut self, path: &str, span: &Span, former: &str, current: &str) {

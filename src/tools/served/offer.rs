@@ -127,7 +127,7 @@ pub fn offer_tools(
     for tool in wanted_tools {
         let name = escape_name(&truncate(&tool.name, NAME_CHARS_MAX));
         match rules.served_tool(tool) {
-            Ok(served) if used_names.insert(served.offer.name.clone()) => tools.push(served),
+            Ok(tool) if used_names.insert(tool.offer.name.clone()) => tools.push(tool),
             Ok(_) => notes.push(format!(
                 "`{name}` of `{server}` is not offered: another of its tools has this name"
             )),
