@@ -139,7 +139,9 @@ fn allocated_mib(process: u32, program: &Path) -> Option<u64> {
         let value = status.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().strip_suffix(" kB")?.parse().ok()
     };
-    Some(kib("VmHWM:")?.saturating_sub(kib("RssFile:")?) / 1024)
+    // The binary may lie on a tmpfs, whose pages count as shared memory.
+    let mapped_kib = kib("RssFile:")?.saturating_add(kib("RssShmem:")?);
+    Some(kib("VmHWM:")?.saturating_sub(mapped_kib) / 1024)
 }
 
 /// Protects the machine if massgen fails to limit a bomb.
