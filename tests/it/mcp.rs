@@ -451,6 +451,31 @@ fn arguments_name_the_directory_that_a_program_begins_in() {
 }
 
 #[test]
+fn all_pages_of_a_list_are_read_up_to_a_limit() {
+    let lists = |pages: u32| {
+        let server = format!(
+            "{{name: h, command: python3, args: ['{{{{cwd}}}}/hostile.py', pages, '{pages}']}}"
+        );
+        let calls = [
+            ("mcp__h__list_resources", json!({})),
+            ("mcp__h__list_prompts", json!({})),
+        ];
+        call_results(&with_server(&server, &calls, "orchestrator: {}").success())
+    };
+    for list in lists(3) {
+        for entry in ["entry1", "entry2", "entry3"] {
+            assert!(list.contains(entry), "{list}");
+        }
+        assert!(!list.contains("lists more"), "{list}");
+    }
+    for list in lists(40) {
+        let is_listed = |entry: &str| list.contains(entry);
+        assert!(is_listed("entry32") && !is_listed("entry33"), "{list}");
+        assert!(list.contains("(the server lists more)"), "{list}");
+    }
+}
+
+#[test]
 fn one_invalid_tool_does_not_hide_the_others() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', loose]}";
     let calls = [

@@ -102,6 +102,22 @@ def write(path, content):
     return "written"
 
 
+# The capabilities for lists of PAGES pages, with one entry each.
+PAGED_LISTS = {"resources": {}, "prompts": {}} if MODE == "pages" else {}
+PAGES = int(sys.argv[2]) if MODE == "pages" else 0
+
+
+def page(method, params):
+    number = int(params.get("cursor", "1"))
+    entry = {"name": f"entry{number}"}
+    result = {"prompts": [entry]}
+    if method == "resources/list":
+        result = {"resources": [{"uri": f"text://{number}/", **entry}]}
+    if number < PAGES:
+        result["nextCursor"] = str(number + 1)
+    return result
+
+
 def ask_back(request, method, params):
     global asked
     asked += 1
@@ -223,7 +239,7 @@ def main():
         if method == "initialize":
             say({"id": request, "result": {
                 "protocolVersion": message["params"]["protocolVersion"],
-                "capabilities": {"tools": {"listChanged": True}},
+                "capabilities": {"tools": {"listChanged": True}, **PAGED_LISTS},
                 "serverInfo": {"name": "hostile", "version": "1"},
             }})
         elif method == "tools/list" and not lists:
@@ -234,6 +250,8 @@ def main():
             say({"id": request, "result": {"tools": long, "nextCursor": "more"}})
         elif method == "tools/list":
             say({"id": request, "result": {"tools": listed()}})
+        elif method in ("resources/list", "prompts/list") and PAGED_LISTS:
+            say({"id": request, "result": page(method, message.get("params") or {})})
         elif method == "tools/call":
             params = message["params"]
             token = (params.get("_meta") or {}).get("progressToken")

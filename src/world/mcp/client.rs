@@ -397,8 +397,12 @@ impl McpClient {
                 Ok(server_reply::tool_reply(&result))
             }
             ServerOperation::ListResources => {
-                let page = peer.list_resources(None).await?;
-                Ok(server_reply::resources_reply(&page.resources))
+                let rows = list_rows(async |page| {
+                    let result = peer.list_resources(page).await?;
+                    let rows = result.resources.iter().map(server_reply::resource_row);
+                    Ok((rows.collect(), result.next_cursor))
+                });
+                Ok(server_reply::list_reply(&rows.await?))
             }
             ServerOperation::ReadResource => {
                 let parameters = ReadResourceRequestParams::new(string_argument(&arguments, "uri"));
@@ -406,8 +410,12 @@ impl McpClient {
                 Ok(server_reply::contents_reply(&result))
             }
             ServerOperation::ListPrompts => {
-                let page = peer.list_prompts(None).await?;
-                Ok(server_reply::prompts_reply(&page.prompts))
+                let rows = list_rows(async |page| {
+                    let result = peer.list_prompts(page).await?;
+                    let rows = result.prompts.iter().map(server_reply::prompt_row);
+                    Ok((rows.collect(), result.next_cursor))
+                });
+                Ok(server_reply::list_reply(&rows.await?))
             }
             ServerOperation::GetPrompt => {
                 let mut parameters =
@@ -475,6 +483,32 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
     Err(McpClientError::Failed(format!(
         "its list of tools has more than {PAGES_MAX} pages"
     )))
+}
+
+/// Lists the rows of all pages, up to a limit on their number and on the size of the rows. If there
+/// are more, the last row says so.
+async fn list_rows(
+    request_page: impl AsyncFn(
+        Option<PaginatedRequestParams>,
+    ) -> Result<(Vec<String>, Option<Cursor>), ServiceError>,
+) -> Result<Vec<String>, McpClientError> {
+    let mut rows: Vec<String> = Vec::new();
+    let (mut page, mut total_bytes) = (None, 0_usize);
+    for _ in 0..PAGES_MAX {
+        let (page_rows, next_cursor) = request_page(page).await?;
+        let row_bytes = page_rows.iter().map(String::len);
+        total_bytes = row_bytes.fold(total_bytes, usize::saturating_add);
+        rows.extend(page_rows);
+        if next_cursor.is_none() {
+            return Ok(rows);
+        }
+        if total_bytes > LIST_BYTES_MAX {
+            break;
+        }
+        page = Some(PaginatedRequestParams::default().with_cursor(next_cursor));
+    }
+    rows.push("(the server lists more)".to_owned());
+    Ok(rows)
 }
 
 /// Requests one page of a server's tools; returns them and the cursor of the next page. An invalid

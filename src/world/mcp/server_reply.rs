@@ -62,13 +62,10 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
     build_reply(status, &parts, images)
 }
 
-/// Converts a list of resources.
-pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
-    let rows = resources.iter().map(|resource| {
-        let description = resource.description.as_ref().unwrap_or(&resource.name);
-        format!("{}  {}", list_cell(&resource.uri), list_cell(description))
-    });
-    list_reply(&rows.collect::<Vec<_>>())
+/// Describes a resource in one line of a list.
+pub(super) fn resource_row(resource: &Resource) -> String {
+    let description = resource.description.as_ref().unwrap_or(&resource.name);
+    format!("{}  {}", list_cell(&resource.uri), list_cell(description))
 }
 
 /// Converts the contents of a resource.
@@ -82,23 +79,16 @@ pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
     build_reply(ReplyStatus::Done, &parts, images)
 }
 
-/// Converts a list of prompts.
-pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
-    let rows = prompts.iter().map(|prompt| {
-        let arguments: Vec<&str> = prompt
-            .arguments
-            .iter()
-            .flatten()
-            .map(|argument| argument.name.as_str())
-            .collect();
-        let description = prompt.description.as_deref().unwrap_or_default();
-        list_cell(&format!(
-            "{}({})  {description}",
-            prompt.name,
-            arguments.join(", ")
-        ))
-    });
-    list_reply(&rows.collect::<Vec<_>>())
+/// Describes a prompt in one line of a list.
+pub(super) fn prompt_row(prompt: &Prompt) -> String {
+    let arguments = prompt.arguments.iter().flatten();
+    let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
+    let description = prompt.description.as_deref().unwrap_or_default();
+    list_cell(&format!(
+        "{}({})  {description}",
+        prompt.name,
+        arguments.join(", ")
+    ))
 }
 
 /// Converts a prompt.
@@ -170,7 +160,8 @@ fn sanitize(text: &str) -> String {
     escape_notes(&escape_text(text)).into_owned()
 }
 
-fn list_reply(rows: &[String]) -> ServerReply {
+/// Creates the reply to a request for a list.
+pub(super) fn list_reply(rows: &[String]) -> ServerReply {
     if rows.is_empty() {
         return build_reply(
             ReplyStatus::Done,
