@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::decoding::connect;
 use crate::http_server::{ScriptedResponse, ScriptedServer};
+use crate::waiting::WAIT_TIME_MAX;
 use crate::wire::{
     KEY, call, collect, config, event, read_tool, simple_request, start_chat_server, text,
 };
@@ -581,9 +582,13 @@ async fn text_arrives_while_the_vendor_still_writes() {
     assert_eq!(reply.next().await, Some(Ok(text("Hi"))));
     // Dropping the reply ends the request.
     drop(reply);
-    while server.closed_connections() == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let closing = async {
+        while server.closed_connections() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let closed = tokio::time::timeout(WAIT_TIME_MAX, closing).await;
+    closed.expect("the connection is closed");
 }
 
 #[tokio::test]

@@ -3,12 +3,11 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 use crate::project::{FinishedCommand, Project, events, logged_events};
 use crate::runs::read_status;
 use crate::scripted_team::{FINAL, agent, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 const WRITE_HERE: &str = "orchestrator:
   context_paths: [{path: ., permission: write}]
@@ -192,9 +191,7 @@ fn an_interrupt_during_a_check_reverts_the_delivery_with_its_reason() {
         let log = logged_events(&project);
         log.matches(r#""type":"checking""#).count()
     };
-    while checks() < 2 {
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("the second check runs", WAIT_TIME_MAX, || checks() >= 2);
     assert!(project.path("bad.txt").exists());
     let process = running.id().to_string();
     let sent = Command::new("kill").args(["-INT", &process]).status();

@@ -7,8 +7,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 use massgen::config::command_line::CommandLineConfig;
 use massgen::dotenv::ConfigVariables;
@@ -30,6 +28,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::project::{FinishedCommand, Project, binary};
 use crate::runs::read_status;
 use crate::scripted_team::{agent, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 const WRITE_HERE: &str = "orchestrator:
   skip_coordination_rounds: true
@@ -126,10 +125,10 @@ fn one_interrupt_ends_a_command_of_the_final_phase() {
 "#;
     let project = project("off", replies);
     let mut massgen = project.command().spawn().unwrap();
-    while !project.path("src/begun").exists() {
+    wait_until("the command runs", WAIT_TIME_MAX, || {
         assert_eq!(massgen.try_wait().unwrap(), None);
-        sleep(Duration::from_millis(20));
-    }
+        project.path("src/begun").exists()
+    });
     kill_process(Pid::from_child(&massgen), Signal::INT).unwrap();
     assert_eq!(massgen.wait().unwrap().code(), Some(130));
 }

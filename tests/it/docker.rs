@@ -39,6 +39,7 @@ use rustix::process::{geteuid, getgid, getuid};
 use tempfile::TempDir;
 
 use crate::project::{Project, copy_program};
+use crate::waiting::wait_until;
 
 /// Timeout of a daemon's answer, and of a slow command.
 pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
@@ -666,9 +667,9 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
             (exit_reason.unwrap(), String::from_utf8(output).unwrap())
         };
         let follower = scope.spawn(follow);
-        while shell.command_output("ps -o args | grep -c '^sleep 120'") != "1\n" {
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("the background command runs", TIME_MAX, || {
+            shell.command_output("ps -o args | grep -c '^sleep 120'") == "1\n"
+        });
         // On a busy machine, it needs more time to begin.
         let times = [1, 5, 25, 60].into_iter().map(Duration::from_secs);
         let mut tries = times.map(|time| shell.run(hostile, time));

@@ -14,6 +14,7 @@ use crate::project::{Project, logged_events};
 use crate::scripted_team::{agent, team};
 use crate::sessions;
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, ESCAPE, TAB, Terminal, UP};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 /// Ctrl-U, which removes the line before the cursor.
 const CLEAR_LINE: &str = "\u{15}";
@@ -541,9 +542,9 @@ fn an_interrupted_first_run_is_resumed_at_the_prompt() {
     let mut command = project.command();
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut waiting = command.spawn().unwrap();
-    while !logged_events(&project).contains(r#""type":"model_request_started""#) {
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("the run waits for its model", WAIT_TIME_MAX, || {
+        logged_events(&project).contains(r#""type":"model_request_started""#)
+    });
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     let config = team(&[agent("a", "", ANSWERS)], "");

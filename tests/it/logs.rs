@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -15,6 +14,7 @@ use crate::pipeline_repository::finished_pipeline;
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::Terminal;
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 fn two_agents(delay_ms: u32) -> String {
     let agents = [
@@ -74,6 +74,7 @@ fn command(project: &Project, arguments: &[&str]) -> Command {
 }
 
 /// Starts the run of `project` and waits until its log contains `text`.
+#[track_caller]
 fn start_until(project: &Project, text: &str) -> Child {
     let mut command = project.command();
     command
@@ -84,9 +85,9 @@ fn start_until(project: &Project, text: &str) -> Child {
     let holds = |run: &PathBuf| {
         fs::read_to_string(run.join("turn_1/events.jsonl")).is_ok_and(|log| log.contains(text))
     };
-    while !run_dirs(project).last().is_some_and(holds) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("{text} in the log"), WAIT_TIME_MAX, || {
+        run_dirs(project).last().is_some_and(holds)
+    });
     child
 }
 

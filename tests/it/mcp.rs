@@ -7,14 +7,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::thread::sleep;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 /// A server that misbehaves when asked to.
 pub(crate) const HOSTILE: &str = include_str!("../servers/hostile.py");
@@ -396,9 +395,7 @@ fn a_run_ends_while_a_server_starts() {
         let expected = if signal.is_some() { 130 } else { 5 };
         assert_eq!(status.code(), Some(expected), "{rest:#?}");
         // A process that was killed ends when it runs next.
-        while is_running(&mark) {
-            sleep(Duration::from_millis(20));
-        }
+        wait_until("the server ends", WAIT_TIME_MAX, || !is_running(&mark));
     }
 }
 
@@ -714,16 +711,14 @@ fn servers_end_with_massgen_on_every_signal() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        while !is_running(&mark) {
+        wait_until("the server runs", WAIT_TIME_MAX, || {
             assert_eq!(massgen.try_wait().unwrap(), None);
-            sleep(Duration::from_millis(20));
-        }
+            is_running(&mark)
+        });
         kill_process(Pid::from_child(&massgen), signal).unwrap();
         let ended = massgen.wait().unwrap();
         assert!(ended.code().is_some() || ended.signal().is_some());
-        while is_running(&mark) {
-            sleep(Duration::from_millis(20));
-        }
+        wait_until("the server ends", WAIT_TIME_MAX, || !is_running(&mark));
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use massgen::event::Event;
 use massgen::orchestrator::execution::ShutdownSignal;
@@ -21,6 +20,7 @@ use serde_json::Value;
 use crate::project::{FinishedCommand, Project, machine};
 use crate::repetition::repetitions;
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
 const FAILS: &str = "- error: {message: \"invalid api key\"}\n  repeat: true\n";
@@ -505,9 +505,7 @@ fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
             && fs::read_to_string(turn_dir(&project).join("events.jsonl"))
                 .is_ok_and(|log| log.contains("\"answered\""))
     };
-    while !answered() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("an agent answers", WAIT_TIME_MAX, answered);
     child.kill().unwrap();
     child.wait().unwrap();
     let replayed = project.retyped(["replay", "last"]).success();

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::project::{Project, copy_tree};
 use crate::repetition::{all_or_one, is_long, repetitions};
 use crate::scripted_team::{agent, team};
-use crate::waiting::wait_for_file_clock;
+use crate::waiting::{WAIT_TIME_MAX, wait_for_file_clock, wait_until};
 
 /// Number of parallel runs.
 pub(crate) const AT_ONCE: usize = 4;
@@ -463,9 +463,7 @@ fn a_running_run_cannot_be_resumed() {
         .spawn()
         .unwrap();
     let is_begun = || event_log(&project).is_some_and(|log| !read_events(&log).is_empty());
-    while !is_begun() {
-        sleep(Duration::from_millis(1));
-    }
+    wait_until("the run begins", WAIT_TIME_MAX, is_begun);
     let second = massgen_command(&project, &["--continue"]).output().unwrap();
     assert!(first.wait().unwrap().success());
     let expected = match second.status.code() {
@@ -563,9 +561,7 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
                 .any(|event| event["type"] == "answered")
         })
     };
-    while !is_answered() {
-        sleep(Duration::from_millis(1));
-    }
+    wait_until("an agent answers", WAIT_TIME_MAX, is_answered);
     kill_process(Pid::from_child(&first), Signal::INT).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(130));
     let summary = |text: &str| {
@@ -620,9 +616,7 @@ fn interrupted_after_an_answer(arguments: &[&str]) -> (Project, String) {
                 .any(|event| event["type"] == "answered")
         })
     };
-    while !is_answered() {
-        sleep(Duration::from_millis(1));
-    }
+    wait_until("an agent answers", WAIT_TIME_MAX, is_answered);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(

@@ -10,13 +10,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 /// Replies for the turns of a session about a small project, newest first: the agent reads a file
 /// and answers, and writes a file if it may when it presents. After a denial, no reply of its
@@ -292,9 +292,7 @@ fn a_session_is_part_of_one_run_at_a_time() {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut waiting = command.spawn().unwrap();
     let second = sessions(&project)[0].join("turn_2");
-    while !second.exists() {
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("the second turn begins", WAIT_TIME_MAX, || second.exists());
     let id = sessions(&project)[0].file_name().unwrap().to_owned();
     let id = id.to_str().unwrap().to_owned();
     let mut refused = project.retyped(["--continue", "Wait too"]).failure(3);
@@ -719,9 +717,9 @@ fn after_a_killed_run() -> (FinishedCommand, String) {
             text.contains("Begin anew") && text.contains(r#""type":"model_request_started""#)
         })
     };
-    while !(sessions(&project).iter().any(begun) && asks()) {
-        sleep(Duration::from_millis(10));
-    }
+    wait_until("the run waits for its model", WAIT_TIME_MAX, || {
+        sessions(&project).iter().any(begun) && asks()
+    });
     waiting.kill().unwrap();
     waiting.wait().unwrap();
     let new = sessions(&project).into_iter().find(begun).unwrap();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::project::Project;
 use crate::scripted_team::{agent, answer_replies, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 use crate::web_server::WebServer;
 
 /// Returns a project with a team of two, whose files are not opened.
@@ -164,12 +165,14 @@ fn tree() -> WebServer {
 fn the_picker_finds_what_the_terminal_finds() {
     let server = tree();
     // What is not found yet is looked for again.
-    let browse = |path: &str| loop {
+    let browse = |path: &str| {
         let query = json!({"path": path, "waits": true});
-        let found = server.post("/api/browse", &query).json();
-        if found["is_partial"] == false {
-            break found;
-        }
+        let mut found = Value::Null;
+        wait_until("everything is found", WAIT_TIME_MAX, || {
+            found = server.post("/api/browse", &query).json();
+            found["is_partial"] == false
+        });
+        found
     };
     let found = browse("src/");
     assert_eq!(found["path"], "src/", "{found}");

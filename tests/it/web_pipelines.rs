@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::pipeline::{git_in, pipeline_config, role_replies, write_call};
 use crate::project::{Project, make_program};
 use crate::scripted_team::agent;
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 use crate::web_server::{Reply, StreamClient, WebServer};
 
 /// What the first role answers, with a question to the person.
@@ -66,15 +67,19 @@ fn pipeline_row(server: &WebServer, id: &str) -> Value {
 }
 
 /// Continues a pipeline with these limits. Returns the reply.
+#[track_caller]
 fn resume_run(server: &WebServer, run: &str, limits: &Value) -> Reply {
-    loop {
-        // The pipeline has ended a moment later than its log.
-        let target = format!("/api/runs/{run}/continue");
-        let reply = server.post(&target, &json!({ "limits": limits }));
-        if reply.status == 200 || !reply.body.contains("another process") {
-            return reply;
-        }
-    }
+    let target = format!("/api/runs/{run}/continue");
+    let request = json!({ "limits": limits });
+    let mut last_reply = None;
+    // The pipeline has ended a moment later than its log.
+    wait_until("no process works on the pipeline", WAIT_TIME_MAX, || {
+        let reply = server.post(&target, &request);
+        let is_decided = reply.status == 200 || !reply.body.contains("another process");
+        last_reply = Some(reply);
+        is_decided
+    });
+    last_reply.unwrap()
 }
 
 /// Takes one file of what a pipeline made, and undoes that.

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -336,7 +336,14 @@ impl StreamClient {
             id: None,
             data: Value::Null,
         };
+        let begun = Instant::now();
         loop {
+            // A read does not time out, because the server sends comments meanwhile.
+            assert!(
+                begun.elapsed() < READ_TIME_MAX,
+                "no event within {READ_TIME_MAX:?}: {:#?}",
+                self.sections
+            );
             let mut line = String::new();
             if self.lines.read_line(&mut line).unwrap_or_default() == 0 {
                 return None;

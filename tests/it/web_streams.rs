@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use massgen::text::to_hex;
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::project::Project;
 use crate::repetition::repetitions;
 use crate::scripted_team::{agent, answer_replies, team};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 use crate::web_server::WebServer;
 
 /// A team of three whose replies are streamed word by word, in a second.
@@ -63,7 +65,12 @@ fn a_reader_that_reconnects_misses_nothing() {
     let server = start_server();
     let run = server.start_run(&json!({"task": "speak"}));
     let (mut sections, mut last, mut connections) = (BTreeMap::new(), None, 0);
+    let begun = Instant::now();
     loop {
+        assert!(
+            begun.elapsed() < WAIT_TIME_MAX,
+            "the run does not end: {sections:#?}"
+        );
         connections += 1;
         let mut page = server.stream(&run, last);
         page.sections = sections;
@@ -165,6 +172,18 @@ fn in_terminal(project: &Project) -> Child {
     command.spawn().unwrap()
 }
 
+/// Waits until the server lists a run, and returns its name.
+#[track_caller]
+fn wait_for_run(server: &WebServer) -> String {
+    let mut run = None;
+    wait_until("the run is listed", WAIT_TIME_MAX, || {
+        let listed = server.get("/api/runs").json();
+        run = listed["runs"][0]["id"].as_str().map(str::to_owned);
+        run.is_some()
+    });
+    run.unwrap()
+}
+
 #[test]
 fn a_run_of_another_process_is_followed_and_not_controlled() {
     let project = slow_project().args(["--config", "team.yaml", "speak"]);
@@ -177,13 +196,7 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let run = loop {
-        let listed = server.get("/api/runs").json();
-        if let Some(id) = listed["runs"][0]["id"].as_str() {
-            break id.to_owned();
-        }
-        thread::sleep(std::time::Duration::from_millis(20));
-    };
+    let run = wait_for_run(&server);
     let stopped = server.post(&format!("/api/runs/{run}/stop"), &json!({"mode": "cancel"}));
     assert_eq!(stopped.status, 409, "{stopped:?}");
     let mut page = server.stream(&run, None);
@@ -205,13 +218,7 @@ fn with_killed_run(arguments: &[&str]) -> (WebServer, String, Command) {
     let project = project.retyped(["--continue"]);
     let resumption = project.command();
     let server = WebServer::start(project, arguments);
-    let run = loop {
-        let listed = server.get("/api/runs").json();
-        if let Some(id) = listed["runs"][0]["id"].as_str() {
-            break id.to_owned();
-        }
-        thread::sleep(std::time::Duration::from_millis(20));
-    };
+    let run = wait_for_run(&server);
     let mut page = server.stream(&run, None);
     page.read_until(|sections| sections.contains_key("agents/0"));
     other.kill().unwrap();

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ const ANY: &str = r#""execution_time":"#;
 const PROCESSES_MAX: usize = 64;
 /// Timeout for the removal of a control group whose processes have ended.
 const EMPTY_WITHIN: Duration = Duration::from_mins(2);
+/// Timeout of a run with a harmless command and a hostile one.
+const RUN_TIME_MAX: Duration = Duration::from_mins(30);
 /// Number of processes that the machine can bear if massgen does not limit them.
 const BEARABLE: usize = 500;
 
@@ -102,9 +104,14 @@ fn check_prepared(
         // If it receives anything else, it answers something else.
         fixture.team_of(&json!({"command_line_limits": limits}), replies, &[]);
         let mut massgen = fixture.start(prepared(&fixture, &["-c", "team.yaml", "go"]));
+        let begun = Instant::now();
         let status = loop {
             if let Some(status) = massgen.try_wait().unwrap() {
                 break status;
+            }
+            if begun.elapsed() > RUN_TIME_MAX {
+                massgen.kill().unwrap();
+                panic!("level {level}: the run hangs: {}", fixture.stderr());
             }
             let allocated_mib = allocated_mib(massgen.id(), &fixture.path("massgen"));
             peak.allocated_mib = peak.allocated_mib.max(allocated_mib.unwrap_or(0));

@@ -325,7 +325,8 @@ fn run_job(job: KillJob, seed: u64) -> usize {
         let mut massgen = series.begin();
         thread::sleep(random.time_below(duration));
         let mut was_signalled = false;
-        while !was_signalled && massgen.try_wait().unwrap().is_none() {
+        while !was_signalled && massgen.try_wait().unwrap().is_none() && begun.elapsed() < LIFE_MAX
+        {
             was_signalled = signal_victim(fixture, &massgen, job.victim, killed);
             thread::sleep(Duration::from_millis(1));
         }
