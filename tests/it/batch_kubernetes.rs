@@ -16,7 +16,8 @@ use crate::batch_queue::{
 };
 use crate::kubernetes_cluster::{ClusterFault, KubernetesCluster, NAMESPACE, SECRET_VALUE};
 use crate::project::{Project, binary};
-use crate::slurm_cluster::{contains, wait_until};
+use crate::slurm_cluster::{TIME_MAX, contains};
+use crate::waiting::wait_until;
 
 const ON: [&str; 4] = ["--on", "kubernetes", "--kubernetes", "pods.yaml"];
 
@@ -69,7 +70,7 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     let project = on_kubernetes(CELLS, &cluster);
     let money = ["--parallel", "3", "--max-cost-usd", "100"];
     let mut control = start_massgen(&project, &[&RUN[..], &ON, &money].concat());
-    wait_until("three pods, which have claimed", || {
+    wait_until("three pods, which have claimed", TIME_MAX, || {
         cluster.running().len() == 3 && open_claims(&project).len() == 3
     });
     // The key of the cluster is in pods alone, and that of the shell nowhere.
@@ -84,8 +85,10 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     let pod = open_claims(&project).into_keys().next().unwrap();
     assert!(cluster.running().contains_key(&pod), "{pod}");
     cluster.evict(&pod);
-    wait_until("its cell is free", || ends_with(&project, "is gone"));
-    wait_until("another pod", || cluster.running().len() == 3);
+    wait_until("its cell is free", TIME_MAX, || {
+        ends_with(&project, "is gone")
+    });
+    wait_until("another pod", TIME_MAX, || cluster.running().len() == 3);
     assert_eq!(cluster.manifests().len(), 1, "the Job replaces the pod");
     control.kill().unwrap();
     control.wait().unwrap();
@@ -100,9 +103,9 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     let project = refused.then::<&str>([]);
     let mut control = start_massgen(&project, &["batch", "resume"]);
     cluster.delete_jobs();
-    wait_until("another Job", || cluster.manifests().len() >= 2);
+    wait_until("another Job", TIME_MAX, || cluster.manifests().len() >= 2);
     cluster.set_fault(ClusterFault::Down);
-    wait_until("two polls in vain", || cluster.refusals() >= 2);
+    wait_until("two polls in vain", TIME_MAX, || cluster.refusals() >= 2);
     cluster.set_fault(ClusterFault::None);
     assert_eq!(control.wait().unwrap().code(), Some(0));
     let finished = project.retyped(["batch", "status"]).success();
@@ -117,13 +120,15 @@ fn a_full_cluster_is_a_state_and_a_cancelled_batch_leaves_no_jobs() {
     let project = on_kubernetes(2, &cluster);
     cluster.set_fault(ClusterFault::PodQuota);
     let mut control = start_with_stderr_file(&project, &[&RUN[..], &ON].concat());
-    wait_until("a quota", || has_printed(&project, "exceeded quota: small"));
+    wait_until("a quota", TIME_MAX, || {
+        has_printed(&project, "exceeded quota: small")
+    });
     cluster.set_fault(ClusterFault::Full);
-    wait_until("a full cluster", || {
+    wait_until("a full cluster", TIME_MAX, || {
         has_printed(&project, "wait in the queue: 0/2 nodes are available")
     });
     cluster.set_fault(ClusterFault::None);
-    wait_until("claims", || open_claims(&project).len() == 2);
+    wait_until("claims", TIME_MAX, || open_claims(&project).len() == 2);
     let cancelled = project.retyped(["batch", "cancel"]).success();
     let project = cancelled.then::<&str>([]);
     assert_eq!(control.wait().unwrap().code(), Some(130));

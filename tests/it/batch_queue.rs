@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use crate::batch::start_massgen;
 use crate::project::{FinishedCommand, Project, binary};
-use crate::slurm_cluster::{SlurmCluster, contains, processes, wait_until};
+use crate::slurm_cluster::{SlurmCluster, TIME_MAX, contains, processes};
+use crate::waiting::wait_until;
 
 /// A value that must not be seen anywhere.
 pub(crate) const SECRET: &str = "sk-never-to-be-seen-4711";
@@ -197,7 +198,7 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     let job: Vec<&str> = job.split(' ').collect();
     let arguments = [&RUN[..], &queue, &job].concat();
     let mut control = start_massgen(&project, &arguments);
-    wait_until("six jobs, which have claimed", || {
+    wait_until("six jobs, which have claimed", TIME_MAX, || {
         cluster.running().len() == 6 && open_claims(&project).len() >= 4
     });
     let arrays: BTreeSet<String> = cluster
@@ -242,7 +243,7 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     };
     cluster.run("scontrol", &["requeue", &of_node("n2")]);
     cluster.run("scancel", &["--signal=TERM", "--batch", &of_node("n3")]);
-    wait_until("a cell on n1", || {
+    wait_until("a cell on n1", TIME_MAX, || {
         let is_on_n1 = |owner: &Value| owner["host"] == "n1";
         open_claims(&project).values().any(is_on_n1)
     });
@@ -266,7 +267,7 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     });
     assert!(lost.count() >= 1, "the node had a cell");
     // The jobs that Slurm would start again later have nothing to do.
-    wait_until("an empty queue", || {
+    wait_until("an empty queue", TIME_MAX, || {
         cluster.run("squeue", &["--noheader"]).trim().is_empty()
     });
 }
@@ -290,13 +291,13 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     let project = refused.then::<&str>([]);
     let arguments = [&RUN[..], &["--on", "slurm", "--parallel", "4"]].concat();
     let mut control = start_massgen(&project, &arguments);
-    wait_until("four jobs, which have claimed", || {
+    wait_until("four jobs, which have claimed", TIME_MAX, || {
         cluster.running().len() == 4 && open_claims(&project).len() >= 3
     });
     // As Slurm does for a preemption: TERM to the script, then the job begins again.
     let job = open_claims(&project).into_keys().next().unwrap();
     cluster.run("scancel", &["--signal=TERM", "--batch", &job]);
-    wait_until("its run is parked", || {
+    wait_until("its run is parked", TIME_MAX, || {
         let ends = batch_files(&project, "ends");
         ends.iter().any(|name| {
             let path = batch_dir(&project).unwrap().join("ends").join(name);
@@ -305,7 +306,7 @@ fn a_cancelled_batch_parks_on_every_node_and_a_job_can_be_preempted() {
     });
     let cancelled = project.retyped(["batch", "cancel"]).success();
     assert_eq!(control.wait().unwrap().code(), Some(130));
-    wait_until("no job", || cluster.running().is_empty());
+    wait_until("no job", TIME_MAX, || cluster.running().is_empty());
     let finished = cancelled.then(["batch", "status", "--json"]).success();
     let state: Value = serde_json::from_str(finished.stdout()).unwrap();
     assert_eq!(state["cells"]["running"], 0, "{state}");
@@ -357,7 +358,9 @@ fn another_queue_is_used_by_the_commands_of_the_user() {
     ]
     .concat();
     let mut control = start_massgen(&project, &arguments);
-    wait_until("two jobs have claimed", || open_claims(&project).len() >= 2);
+    wait_until("two jobs have claimed", TIME_MAX, || {
+        open_claims(&project).len() >= 2
+    });
     check_no_secret_below(&batch_dir(&project).unwrap());
     let owner = open_claims(&project).into_values().next().unwrap();
     let killed = owner["pid"].as_u64().unwrap().to_string();

@@ -25,8 +25,9 @@ use tempfile::TempDir;
 
 use crate::docker::{ContainerFixture, Daemon, IMAGE, TIME_MAX, daemon, is_podman, median_time};
 use crate::project::Project;
-use crate::slurm_cluster::{contains, processes, wait_until};
+use crate::slurm_cluster::{contains, processes};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
+use crate::waiting::wait_until;
 
 /// An engine that is reached over SSH. Its machine is this one, but nothing is mounted.
 pub(crate) struct RemoteEngine {
@@ -339,7 +340,7 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
         let behind = scope
             .spawn(|| container.follow(line, &workspace, &reachable, &never, &mut |_: &[u8]| {}));
         let look = format!("cd {workspace} && test -e begun && test -e behind && echo yes || true");
-        wait_until("running commands", || {
+        wait_until("running commands", TIME_MAX, || {
             remote
                 .daemon
                 .client_output(&["exec", container.name(), "sh", "-c", &look])

@@ -18,7 +18,8 @@ use crate::linked_host::LinkedHost;
 use crate::project::{Project, logged_events};
 use crate::repetition::is_long;
 use crate::scripted_team::team_with_command;
-use crate::slurm_cluster::wait_until;
+use crate::slurm_cluster::TIME_MAX;
+use crate::waiting::wait_until;
 
 /// Rate of a link on which transfers take seconds.
 const SLOW: &str = "1mbit";
@@ -72,7 +73,7 @@ fn assert_contains(text: &str, parts: &[&str]) {
 
 /// Waits until a command runs in a container there.
 fn wait_for_process(host: &LinkedHost, container: &str, line: &str) {
-    wait_until("running command", || {
+    wait_until("running command", TIME_MAX, || {
         let listed = host
             .daemon
             .client_output(&["top", container, "-eo", "pid,args"]);
@@ -273,7 +274,7 @@ fn sleeping_run(host: &LinkedHost, project: &Project) -> Child {
         let running = ["ps", "-q", "--filter", "label=massgen.state"];
         host.daemon.client_output(&running)
     };
-    wait_until("container", || !listed().is_empty());
+    wait_until("container", TIME_MAX, || !listed().is_empty());
     wait_for_process(host, &listed(), "sleep 300");
     run
 }

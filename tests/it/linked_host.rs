@@ -17,9 +17,9 @@ use tempfile::TempDir;
 
 use crate::docker::{ContainerFixture, Daemon, TmpfsMount};
 use crate::repetition::is_long;
-use crate::slurm_cluster::{free_ports, wait_until};
+use crate::slurm_cluster::{TIME_MAX, free_ports};
 use crate::ssh_server::{run_server, write_server_files, write_ssh};
-use crate::waiting;
+use crate::waiting::wait_until;
 
 /// The name by which `ssh` reaches it.
 const NAME: &str = "build1";
@@ -125,7 +125,7 @@ impl LinkedHost {
         let there = self.addresses[1].as_str();
         run("ss", &["--kill", "--tcp", "dst", there]);
         // A kernel that cannot end them forgets them by itself.
-        waiting::wait_until("end of the connections", FORGET_TIME_MAX, || {
+        wait_until("end of the connections", FORGET_TIME_MAX, || {
             let listed = Command::new("ss")
                 .args(["--no-header", "--tcp", "state", "big", "dst", there])
                 .output();
@@ -136,7 +136,7 @@ impl LinkedHost {
     /// Restores the link, and waits until this end has noticed it.
     pub(crate) fn restore(&self) {
         self.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"]);
-        wait_until("restored link", || {
+        wait_until("restored link", TIME_MAX, || {
             TcpStream::connect((self.addresses[1].as_str(), self.port)).is_ok()
         });
     }
@@ -181,7 +181,7 @@ impl LinkedHost {
 
     /// Waits until `bytes` more than `earlier` have crossed the link in one direction, `tx` or `rx`.
     pub(crate) fn wait_for_bytes(&self, direction: &str, earlier: u64, bytes: u64) {
-        wait_until("bytes on the link", || {
+        wait_until("bytes on the link", TIME_MAX, || {
             self.bytes(direction) >= earlier + bytes
         });
     }
@@ -202,7 +202,7 @@ impl LinkedHost {
     pub(crate) fn switch_off(&mut self) {
         self.machine.kill().unwrap();
         self.machine.wait().unwrap();
-        wait_until("end of the machine", || {
+        wait_until("end of the machine", TIME_MAX, || {
             !PathBuf::from(format!("/proc/{}", self.init_pid)).exists()
         });
     }

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
 use crate::ssh_server::start_ssh_server;
-use crate::waiting;
+use crate::waiting::wait_until;
 
 /// Timeout of anything that the cluster is waited for.
 pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
@@ -28,12 +28,6 @@ pub(crate) const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 pub(crate) struct SlurmCluster {
     dir: TempDir,
     daemons: Vec<(String, Child)>,
-}
-
-/// Waits until `is_so` is true, at most [`TIME_MAX`].
-#[track_caller]
-pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
-    waiting::wait_until(what, TIME_MAX, is_so);
 }
 
 impl SlurmCluster {
@@ -66,7 +60,7 @@ impl SlurmCluster {
             "munged",
             &[&["munged", "--force", "--foreground"], munged.as_slice()].concat(),
         );
-        wait_until("munged", || cluster.path("munge/socket").exists());
+        wait_until("munged", TIME_MAX, || cluster.path("munge/socket").exists());
         cluster.daemon("slurmctld", &["slurmctld", "-D", "-c", "-f", &conf]);
         for node in NODES {
             let line = format!(
@@ -76,7 +70,7 @@ impl SlurmCluster {
             );
             cluster.daemon(node, &["unshare", "-m", "-u", "sh", "-c", &line]);
         }
-        wait_until("four idle nodes", || {
+        wait_until("four idle nodes", TIME_MAX, || {
             let idle = cluster.run("sinfo", &["--noheader", "--Node", "--format=%t"]);
             idle.lines().filter(|state| state.trim() == "idle").count() == NODES.len()
         });

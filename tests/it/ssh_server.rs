@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::project::make_program;
-use crate::slurm_cluster::{free_ports, wait_until};
+use crate::slurm_cluster::{TIME_MAX, free_ports};
+use crate::waiting::wait_until;
 
 /// The address of this machine.
 const LOOPBACK: &str = "127.0.0.1";
@@ -68,7 +69,9 @@ pub(crate) fn run_server(dir: &Path, (address, port): (&str, u16), enter: &[Stri
         .stderr(log)
         .spawn()
         .expect("install SSH: apt-get install openssh-server");
-    wait_until("sshd", || TcpStream::connect((address, port)).is_ok());
+    wait_until("sshd", TIME_MAX, || {
+        TcpStream::connect((address, port)).is_ok()
+    });
     SshServer { process, port }
 }
 
