@@ -47,6 +47,8 @@ pub(super) struct CallConversations {
     phase: Phase,
     steps_max: u32,
     deadline: Option<RunDeadline>,
+    /// Cancelled when the work of the agent ends, whatever it does.
+    pub(super) end_signal: CancellationToken,
     /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
     /// Its budget.
@@ -91,6 +93,7 @@ impl ModelSession {
             phase: self.phase,
             steps_max: self.steps_max,
             deadline: self.deadline.clone(),
+            end_signal: self.end_signal.clone(),
             tools_until: self.tools_until,
             budget: self.budget.clone(),
             compaction_trigger: self.compaction_trigger.for_subagent(),
@@ -109,6 +112,7 @@ impl CallConversations {
             phase: Phase::Coordination,
             steps_max: agent.steps_max,
             deadline: None,
+            end_signal: CancellationToken::new(),
             tools_until: None,
             budget: agent.budget,
             compaction_trigger: agent.compaction_trigger,
@@ -194,12 +198,14 @@ impl CallConversations {
             // The session is dropped at the end of this block, which closes the channel.
             let mut session = session;
             tokio::select! {
+                // A call that was denied only because the run is ending leads to no further step.
+                biased;
+                () = cancellation.cancelled() => {
+                    (SubagentStatus::Cancelled, Some("the call was cancelled".to_owned()))
+                }
                 end = work(&mut session, &mut answer) => end,
                 () = sleep_until(work_end) => {
                     timeout_end(work_end.duration_since(start), seconds_max, limit)
-                }
-                () = cancellation.cancelled() => {
-                    (SubagentStatus::Cancelled, Some("the call was cancelled".to_owned()))
                 }
             }
         };
@@ -261,6 +267,7 @@ impl CallConversations {
             pending_images: Vec::new(),
             steps_max: self.steps_max,
             deadline: self.deadline.clone(),
+            end_signal: self.end_signal.clone(),
             tools_until: self.tools_until,
             budget: self.budget.clone(),
             plan: Mutex::new(None),

@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::compaction_trigger::CompactionTrigger;
@@ -77,6 +78,9 @@ pub struct ModelSession {
     /// The deadline for its commands. Without one they end when the future that waits for them is
     /// dropped.
     pub deadline: Option<RunDeadline>,
+    /// Cancelled when the work of the agent ends, whatever it does: then its subagents take no
+    /// further step.
+    pub end_signal: CancellationToken,
     /// The time from which it may use no more tools, if its round has a time limit.
     pub tools_until: Option<Instant>,
     /// The account that its requests and calls are charged to.

@@ -43,6 +43,7 @@ pub enum PresentationStop {
 /// this ends; a command is ended at the deadline.
 pub async fn present(session: &mut ModelSession, deadline: &RunDeadline) -> FinalPresentation {
     session.deadline = Some(deadline.clone());
+    session.end_signal = deadline.stop.clone();
     let presentation = run_presentation(session, deadline).await;
     // Nothing of the presentation may still run while its changes are delivered.
     session.shutdown().await;

@@ -200,11 +200,12 @@ enum RoundClock {
 }
 
 /// Runs the agent until the coordination is over or the agent drops out.
-pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
+pub async fn coordinate(mut session: ModelSession, coordinator: CoordinatorHandle) {
     let (limit, coordination_end) = (
         coordinator.limits.first,
         coordinator.coordination_end.clone(),
     );
+    session.end_signal = coordination_end.clone();
     let mut round_loop = RoundLoop {
         answers_seen: 0,
         steps: 0,

@@ -7,6 +7,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread::{scope, sleep};
@@ -17,11 +18,13 @@ use massgen::tools::arguments::SUBAGENT_TASKS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::approvals::start_approval_server_with;
 use crate::external_agents;
 use crate::project::{FinishedCommand, Project, events};
 use crate::resume::{FinishedRecord, describe_output, massgen_command, read_events as logged};
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::{ENTER, ESCAPE, Terminal};
+use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 const ENABLED: &str = "orchestrator:\n  coordination: {enable_subagents: true}\n";
 const ENABLED_WITH_OUT: &str = "orchestrator:\n  coordination: {enable_subagents: true}\n  \
@@ -665,6 +668,61 @@ fn a_subagent_that_is_cancelled_with_its_run_resumes_with_it() {
     assert_eq!(of_type("subagent_started").count(), 1, "{note}");
     // The first reply is not requested again.
     assert_eq!(inner_events("replied"), 2, "{note}");
+}
+
+/// Has a subagent whose first call needs approval, and that accepts any result of it.
+const ASKS: &str = r#"
+- when: {system: "You are a subagent", last: "</task>"}
+  calls: [{name: write_file, arguments: {path: "own.txt", content: "x"}}]
+- when: {system: "You are a subagent"}
+  text: "written"
+- when: {last: "</task>"}
+  calls: [{name: spawn_subagents, arguments: {tasks: [{id: asker, task: "write"}]}}]
+- when: {last: "written"}
+  calls: [{name: new_answer, arguments: {content: "it is written"}}]
+"#;
+
+#[test]
+fn a_subagent_that_waits_for_an_approval_takes_no_step_when_its_run_is_stopped() {
+    let rules = "permissions: {ask: [write_file], ask_timeout_seconds: 600}\n";
+    let config = team(&[agent("a", "cwd: wa", ASKS)], &format!("{ENABLED}{rules}"));
+    let project = Project::new().config(&config);
+    let socket = project.home("ask.sock");
+    let silent = UnixListener::bind(&socket).unwrap();
+    let at_socket = ["--approval-socket", socket.to_str().unwrap()];
+    let mut command = massgen_command(&project, &at_socket);
+    command.arg("go").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = command.spawn().unwrap();
+    let recorded = || {
+        let log = crate::resume::event_log(&project);
+        log.map(|log| logged(&log)).unwrap_or_default()
+    };
+    wait_until("the subagent asks", WAIT_TIME_MAX, || {
+        recorded().iter().any(|event| event["type"] == "approval")
+    });
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let note = describe_output(&output);
+    assert_eq!(output.status.code(), Some(130), "{note}");
+    let inner_events = |kind: &str| {
+        let recorded = recorded().into_iter();
+        recorded
+            .filter(|event| event["event"]["type"] == kind)
+            .count()
+    };
+    assert_eq!(inner_events("replied"), 1, "{note}");
+    assert_eq!(inner_events("tool_called"), 0, "{note}");
+    // The call needs approval again.
+    drop(silent);
+    std::fs::remove_file(&socket).unwrap();
+    let server = start_approval_server_with(&socket, |_| "{\"answer\": \"once\"}\n");
+    let mut command = massgen_command(&project, &at_socket);
+    let output = command.arg("--continue").output().unwrap();
+    let note = describe_output(&output);
+    assert_eq!(output.stdout, b"it is written\n", "{note}");
+    assert_eq!(server.requests.lock().unwrap().len(), 1, "{note}");
+    assert_eq!(inner_events("tool_finished"), 1, "{note}");
 }
 
 /// Returns the keys of a team whose subagents have a scripted model of their own.

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::compaction_trigger::CompactionTrigger;
@@ -111,6 +112,7 @@ impl AgentTeam {
             pending_images: Vec::new(),
             steps_max: member.config.steps_per_round_max,
             deadline: None,
+            end_signal: CancellationToken::new(),
             tools_until: None,
             budget: AgentBudget::new(member.id.clone(), connection.ledger),
             plan: Mutex::new(
