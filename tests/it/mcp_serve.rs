@@ -678,7 +678,7 @@ fn a_server_that_was_down_is_tried_again_with_each_list() {
     // A call does not start it.
     let unknown = served.call(picture, &json!({"count": 1, "width": 1}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    // A list waits only so long for a server to start; the next one tries it again.
+    // A list waits only so long for a server to start; a later one offers its tools.
     wait_until("the server lists its tools", PATIENCE, || {
         served.tools().contains_key(picture)
     });
@@ -686,6 +686,39 @@ fn a_server_that_was_down_is_tried_again_with_each_list() {
     let (_, stderr, _) = served.end();
     let warning = "the server `h` cannot be used";
     assert_eq!(stderr.matches(warning).count(), 1, "{stderr}");
+}
+
+/// Makes a server wait for a file `go` beside it before it answers anything.
+const WAITS_FOR_GO: &str = r#"
+import os, time
+while not os.path.exists(os.path.join(os.path.dirname(__file__), "go")):
+    time.sleep(.02)
+"#;
+
+#[test]
+fn a_server_that_starts_slowly_is_offered_by_a_later_list() {
+    let mut served = StdioMcpServer::start(project_with_own_server(), &OF_WRITER);
+    let picture = "mcp__h__pictures";
+    assert!(!served.tools().contains_key(picture));
+    let program = served.project.path("given/hostile.py");
+    std::fs::write(&program, format!("{WAITS_FOR_GO}{HOSTILE}")).unwrap();
+    // The list waits in vain, and the server continues to start.
+    assert!(!served.tools().contains_key(picture));
+    wait_until("the server runs", PATIENCE, || {
+        processes().contains(program.to_str().unwrap())
+    });
+    // Neither a call nor massgen's own tools wait for it.
+    let unknown = served.call(picture, &json!({"count": 1, "width": 1}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let given = served.project.path("given/notes.txt");
+    served.call_successfully("read_text_file", &json!({"path": given}));
+    std::fs::write(served.project.path("given/go"), "").unwrap();
+    wait_until("the server lists its tools", PATIENCE, || {
+        served.tools().contains_key(picture)
+    });
+    served.call_successfully(picture, &json!({"count": 1, "width": 1}));
+    let (code, stderr, _) = served.end();
+    assert_eq!(code, Some(0), "{stderr}");
 }
 
 #[test]

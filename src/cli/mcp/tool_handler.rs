@@ -25,7 +25,8 @@ use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::spec::ToolOffer;
 use crate::world::access::gate::Gate;
-use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls};
+use crate::world::exec::server_calls::{self, ServerRetries};
+use crate::world::exec::{self, ActionOutcome, Observation, program};
 use crate::world::io::file_change::FileChange;
 use crate::world::mcp::progress::{ServerProgressSender, ServerProgressStep};
 use crate::world::mcp::tool_content::content_blocks;
@@ -53,6 +54,8 @@ struct ToolHandlerState {
     built_in_tools: Vec<ToolOffer>,
     /// Set once the agent's servers have listed their tools.
     server_tools_loaded: OnceCell<()>,
+    /// The attempts to use servers that failed when they were to list their tools.
+    retries: ServerRetries,
     /// A slot for each call that is executed or queued.
     admission_slots: Semaphore,
     /// A slot for each call that is executed.
@@ -69,6 +72,7 @@ impl ToolHandler {
             gate,
             built_in_tools,
             server_tools_loaded: OnceCell::new(),
+            retries: ServerRetries::default(),
             admission_slots: Semaphore::new(CALLS_ADMITTED_MAX),
             running_slots: Semaphore::new(usize::try_from(CALLS_RUNNING_MAX).unwrap_or(1)),
             write_lock: Mutex::new(()),
@@ -101,7 +105,7 @@ impl ToolHandler {
     /// Tries the servers again that failed when they were to list their tools.
     async fn retry_left_out(&self) -> MassgenResult<()> {
         if self.0.server_tools_loaded.initialized() {
-            server_calls::retry_left_out(&self.0.gate).await?;
+            self.0.retries.retry_left_out(&self.0.gate).await?;
         }
         Ok(())
     }

@@ -1,18 +1,23 @@
 //! Connects the agent's MCP servers, lists their tools and calls them. A server that runs as a
 //! program may do what the gate's grants open, and no more than the config allows it.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, try_join_all};
 use rustix::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
+use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::permissions::grant::Permission;
 use crate::prompts::untrusted_text::note;
-use crate::tools::served::{ServerCall, ToolCatalogue};
+use crate::tools::served::{ServerCall, ServerName, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::server_launch::launch;
 use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
@@ -22,6 +27,9 @@ use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 
+/// Time for which a list of tools waits for servers that are tried again.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// Lists the tools of the agent's MCP servers and returns notes for the user. Servers that have not
 /// been started yet are started; only the first agent that uses a server waits for it. Dropping the
 /// future ends the servers that are still starting.
@@ -29,69 +37,118 @@ use crate::world::sandbox::reachable_paths::ReachablePaths;
 /// # Errors
 /// massgen refuses to use a server, or a required one cannot be used.
 pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
-    connect_servers(gate, SelectedServers::Unlisted).await
-}
-
-/// Tries those of the agent's MCP servers again that are left out because they failed.
-///
-/// # Errors
-/// massgen refuses to use a server.
-pub async fn retry_left_out(gate: &Gate) -> Result<()> {
-    connect_servers(gate, SelectedServers::LeftOut)
-        .await
-        .map(drop)
-}
-
-/// The servers that are to be connected.
-#[derive(Clone, Copy, Debug)]
-enum SelectedServers {
-    /// Those that have not listed their tools yet.
-    Unlisted,
-    /// Those that are left out.
-    LeftOut,
-}
-
-async fn connect_servers(gate: &Gate, selected: SelectedServers) -> Result<Vec<String>> {
     let Some(servers) = gate.policy().servers.clone() else {
         return Ok(Vec::new());
     };
     let gate = gate.clone();
     let cancelled = CancellationToken::new();
     let _guard = cancelled.clone().drop_guard();
-    let connect_result =
-        spawn_blocking(move || connect_blocking(&servers, selected, &gate, &cancelled)).await;
-    connect_result.map_err(|_| Error::bug("cannot connect to the servers"))?
+    let connecting = spawn_blocking(move || {
+        let launcher = |request: ServerLaunchRequest<'_>| launch(&gate, request);
+        block_until_cancelled(servers.connect(&launcher), &cancelled)
+    });
+    let connect_result = connecting.await;
+    let connect_result = connect_result.map_err(|_| Error::bug("cannot connect to the servers"))?;
+    connect_result.map_err(unusable_server_error)
 }
 
 /// Blocks, because starting servers is the work of threads.
-fn connect_blocking(
-    servers: &McpServers,
-    selected: SelectedServers,
-    gate: &Gate,
+fn block_until_cancelled<T>(
+    work: impl Future<Output = std::result::Result<T, String>>,
     cancelled: &CancellationToken,
-) -> Result<Vec<String>> {
-    let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
-    let connecting = async {
-        match selected {
-            SelectedServers::Unlisted => servers.connect(&launcher).await,
-            SelectedServers::LeftOut => {
-                servers.retry_left_out(&launcher).await?;
-                Ok(Vec::new())
-            }
-        }
-    };
-    let connect_result = Handle::current().block_on(async {
+) -> std::result::Result<T, String> {
+    Handle::current().block_on(async {
         tokio::select! {
-            result = connecting => result,
+            result = work => result,
             () = cancelled.cancelled() => Err("the servers are no longer needed".to_owned()),
         }
-    });
-    connect_result.map_err(|why| {
-        Error::new(ErrorKind::Environment, why).with_hint(
-            "see `docs/mcp.md` for the restrictions of servers and how to grant access, and \
-                 `docs/custom-tools.md` for tools of your own",
-        )
     })
+}
+
+fn unusable_server_error(why: String) -> Error {
+    Error::new(ErrorKind::Environment, why).with_hint(
+        "see `docs/mcp.md` for the restrictions of servers and how to grant access, and \
+         `docs/custom-tools.md` for tools of your own",
+    )
+}
+
+/// The attempts to use servers that are left out because they failed. Each goes on when the list of
+/// tools that began it waits no longer, and ends when this is dropped.
+#[derive(Debug, Default)]
+pub struct ServerRetries {
+    attempts: Mutex<BTreeMap<ServerName, RetryAttempt>>,
+    cancelled: CancellationToken,
+}
+
+/// A thread that tries to use one server.
+#[derive(Debug)]
+struct RetryAttempt {
+    outcome: RetryOutcome,
+    thread: AbortHandle,
+}
+
+/// The end of an attempt. It is an error if massgen refuses to use the server.
+type RetryOutcome = Shared<BoxFuture<'static, std::result::Result<(), String>>>;
+
+impl ServerRetries {
+    /// Tries those of the agent's servers again that are left out, and waits for them for a limited
+    /// time. The tools of those that take longer are known later.
+    ///
+    /// # Errors
+    /// massgen refuses to use a server.
+    pub async fn retry_left_out(&self, gate: &Gate) -> Result<()> {
+        let Some(servers) = &gate.policy().servers else {
+            return Ok(());
+        };
+        let outcomes = self.start_attempts(servers, gate);
+        match timeout(RETRY_TIME_MAX, try_join_all(outcomes)).await {
+            Ok(outcome) => outcome.map(drop).map_err(unusable_server_error),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Starts an attempt for each server that is left out, unless one is running. Returns the
+    /// outcomes of all that are running.
+    fn start_attempts(&self, servers: &McpServers, gate: &Gate) -> Vec<RetryOutcome> {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.retain(|_, attempt| !attempt.thread.is_finished());
+        for server in servers.left_out_servers() {
+            attempts
+                .entry(server)
+                .or_insert_with_key(|server| self.start_attempt(server, servers, gate));
+        }
+        let outcomes = attempts.values().map(|attempt| attempt.outcome.clone());
+        outcomes.collect()
+    }
+
+    fn start_attempt(
+        &self,
+        server: &ServerName,
+        servers: &McpServers,
+        gate: &Gate,
+    ) -> RetryAttempt {
+        let (server, servers, gate) = (server.clone(), servers.clone(), gate.clone());
+        let cancelled = self.cancelled.clone();
+        let thread = spawn_blocking(move || {
+            let launcher = |request: ServerLaunchRequest<'_>| launch(&gate, request);
+            block_until_cancelled(servers.retry(&server, &launcher), &cancelled)
+        });
+        let abort_handle = thread.abort_handle();
+        let outcome = async move {
+            let retry_result = thread.await;
+            retry_result.unwrap_or_else(|_| Err("cannot connect to the server".to_owned()))
+        };
+        RetryAttempt {
+            outcome: outcome.boxed().shared(),
+            thread: abort_handle,
+        }
+    }
+}
+
+impl Drop for ServerRetries {
+    fn drop(&mut self) {
+        self.cancelled.cancel();
+    }
 }
 
 /// Returns the current tools and notes for the user, if a server has reported that its tools

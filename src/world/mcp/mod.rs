@@ -31,7 +31,6 @@ mod client;
 pub(in crate::world) mod python_host;
 pub mod tool_content;
 
-use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,6 +59,7 @@ use crate::world::mcp::packages::{InstalledProgram, PackageStore};
 use crate::world::mcp::program_host::LaunchPlace;
 use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::mcp::request_headers::CredentialSource;
+use crate::world::mcp::sign_in::{scope_options, shell_safe_scopes};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::tool_list_cache::ToolListCache;
 use crate::world::sandbox::docker::server_container::ServerContainer;
@@ -83,16 +83,9 @@ const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 const START_NOTICE_DELAY: Duration = Duration::from_secs(1);
 /// Replaces the number of reported changes if a server is not asked for its tools any more.
 const IGNORED_CHANGES: usize = usize::MAX;
-/// Time in which a server that was left out has to start and to list its tools: a client waits for
-/// its list meanwhile.
-const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of times that an agent's instance of a server is started in one phase; one that ends more
 /// often is not started again.
 const STARTS_MAX: u32 = 3;
-/// Largest number of a server's scopes that a message to the user repeats.
-const SCOPES_MAX: usize = 16;
-/// Longest of them, in bytes.
-const SCOPE_BYTES_MAX: usize = 100;
 
 /// The servers of one agent in one phase. A clone is the same.
 #[derive(Clone, Debug)]
@@ -181,7 +174,8 @@ impl ConnectionPool {
         let is_shared = config.is_shared();
         let slot = Arc::new(ConnectionSlot {
             setup,
-            state: tokio::sync::Mutex::default(),
+            client: Mutex::default(),
+            starts: tokio::sync::Mutex::default(),
         });
         if is_shared {
             slots.push(Arc::clone(&slot));
@@ -194,13 +188,16 @@ impl ConnectionPool {
 #[derive(Debug)]
 struct ConnectionSlot {
     setup: ServerSetup,
-    state: tokio::sync::Mutex<ConnectionState>,
+    /// The connection, if one was opened. Nobody waits for this lock while another is opened.
+    client: Mutex<Option<Arc<McpClient>>>,
+    /// Locked while a connection is opened.
+    starts: tokio::sync::Mutex<StartHistory>,
 }
 
+/// How often a server was started, and how that failed last.
 #[derive(Debug, Default)]
-struct ConnectionState {
-    client: Option<Arc<McpClient>>,
-    starts: u32,
+struct StartHistory {
+    count: u32,
     last_failure: Option<FailureCause>,
 }
 
@@ -266,28 +263,30 @@ impl McpServers {
         self.0.side_effects
     }
 
-    /// Tries the servers again that were left out because they failed. Those that fail again, or do
-    /// not list their tools in time, stay left out; a refusal of massgen is an error.
-    pub(in crate::world) async fn retry_left_out(
+    /// Returns the servers that are left out because they failed.
+    pub(in crate::world) fn left_out_servers(&self) -> Vec<ServerName> {
+        let configs = self.0.handles.iter();
+        let configs = configs.map(|handle| &handle.slot.setup.config);
+        let left_out_configs = configs.filter(|config| self.0.tool_lists.is_left_out(config));
+        left_out_configs
+            .map(|config| config.name().clone())
+            .collect()
+    }
+
+    /// Tries a server again that is left out. If it fails again, it stays left out; a refusal of
+    /// massgen is an error.
+    pub(in crate::world) async fn retry(
         &self,
+        server: &ServerName,
         launcher: ServerLauncher<'_>,
     ) -> Result<(), String> {
-        let is_left_out =
-            |handle: &&ServerHandle| self.0.tool_lists.is_left_out(&handle.slot.setup.config);
-        let left_out_handles: Vec<_> = self.0.handles.iter().filter(is_left_out).collect();
-        if left_out_handles.is_empty() {
-            return Ok(());
-        }
-        let listings = left_out_handles
-            .into_iter()
-            .map(|handle| self.list_first(handle, launcher));
-        let retry_result = timeout(RETRY_TIME_MAX, try_join_all(listings)).await;
-        // The user has read the notes about them.
+        let mut handles = self.0.handles.iter();
+        let handle = handles.find(|handle| handle.slot.setup.config.name() == server);
+        let handle = handle.ok_or_else(|| format!("no server `{server}`"))?;
+        let list_result = self.list_first(handle, launcher).await;
+        // The user has read the notes about it.
         let _notes = self.rebuild_catalogue();
-        match retry_result {
-            Ok(list_result) => list_result.map(drop),
-            Err(_) => Ok(()),
-        }
+        list_result.map(drop)
     }
 
     /// Determines the available tools, and returns notes for the user. A server whose tools no
@@ -363,12 +362,13 @@ impl McpServers {
             .map(|environment| (setup.config.as_ref(), environment))
     }
 
-    /// Lists the tools of those servers again that have reported changes. `None` if none has.
+    /// Lists the tools of those servers again that have reported changes. `None` if none has. Does
+    /// not wait for servers that are being started.
     pub(in crate::world) async fn refresh_tools(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
         let mut has_changed = false;
         for handle in &self.0.handles {
-            let client = handle.slot.state.lock().await.client.clone();
+            let client = handle.slot.lock_client().clone();
             let seen_changes = handle.seen_changes.load(Ordering::Relaxed);
             if let Some(client) = client.filter(|client| {
                 client.tool_change_count() != seen_changes && seen_changes != IGNORED_CHANGES
@@ -436,6 +436,8 @@ impl McpServers {
 
     /// Rebuilds the catalogue from the known tools, and returns notes on those that are left out.
     fn rebuild_catalogue(&self) -> Vec<String> {
+        // Of two that rebuild it at the same time, the later one knows all tools.
+        let mut current_catalogue = self.lock_catalogue();
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for handle in &self.0.handles {
             let config = &handle.slot.setup.config;
@@ -445,7 +447,7 @@ impl McpServers {
             notes.extend(tool_notes);
             notes.extend(catalogue.add(tools));
         }
-        *self.lock_catalogue() = Arc::new(catalogue);
+        *current_catalogue = Arc::new(catalogue);
         notes
     }
 
@@ -543,13 +545,14 @@ impl ConnectionSlot {
         &self,
         launcher: ServerLauncher<'_>,
     ) -> Result<Arc<McpClient>, UnusableServer> {
-        let mut state = self.state.lock().await;
-        if let Some(client) = state.client.as_ref().filter(|client| client.is_open()) {
-            return Ok(Arc::clone(client));
+        let mut starts = self.starts.lock().await;
+        let known_client = self.lock_client().clone();
+        if let Some(client) = known_client.filter(|client| client.is_open()) {
+            return Ok(client);
         }
         let name = self.setup.config.name();
-        let closed_client = state.client.take();
-        if state.starts >= STARTS_MAX {
+        let closed_client = self.lock_client().take();
+        if starts.count >= STARTS_MAX {
             let exit_report = match closed_client {
                 Some(client) => client.exit_report().await,
                 None => String::new(),
@@ -558,11 +561,11 @@ impl ConnectionSlot {
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
                  again{exit_report}"
             );
-            let cause = state.last_failure.unwrap_or(FailureCause::Server);
+            let cause = starts.last_failure.unwrap_or(FailureCause::Server);
             return Err(UnusableServer { why, cause });
         }
         drop(closed_client);
-        state.starts = state.starts.saturating_add(1);
+        starts.count = starts.count.saturating_add(1);
         let mut open_future = pin!(self.open(launcher));
         let open_result = if let Ok(open_result) =
             timeout(START_NOTICE_DELAY, &mut open_future).await
@@ -573,16 +576,22 @@ impl ConnectionSlot {
             listener.inspect(|listener| listener.report_progress("is starting, within a minute"));
             open_future.await
         };
-        state.last_failure = open_result.as_ref().err().map(|unusable| unusable.cause);
+        starts.last_failure = open_result.as_ref().err().map(|unusable| unusable.cause);
         let client = Arc::new(open_result?);
-        state.client = Some(Arc::clone(&client));
+        *self.lock_client() = Some(Arc::clone(&client));
         Ok(client)
     }
 
     /// Closes the connection. A program ends, and its starts are no longer counted.
     async fn close(&self) {
-        let closed_state = mem::take(&mut *self.state.lock().await);
-        drop(closed_state);
+        let mut starts = self.starts.lock().await;
+        *starts = StartHistory::default();
+        let closed_client = self.lock_client().take();
+        drop(closed_client);
+    }
+
+    fn lock_client(&self) -> MutexGuard<'_, Option<Arc<McpClient>>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
@@ -747,23 +756,6 @@ fn missing_package_hint(program: &ServerProgram) -> Option<String> {
         request.package.describe(),
         request.install_command
     ))
-}
-
-/// Builds the command-line options that request these scopes.
-fn scope_options(scopes: &str) -> String {
-    let scopes = shell_safe_scopes(scopes).into_iter();
-    let options: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
-    options.concat()
-}
-
-/// Splits scopes. They come from a server, which is not trusted, and the user may copy them into a
-/// command: scopes that a shell would not read as a single word are left out.
-fn shell_safe_scopes(scopes: &str) -> Vec<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    let is_plain_scope =
-        |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
-    let scopes = scopes.split_ascii_whitespace().filter(is_plain_scope);
-    scopes.take(SCOPES_MAX).collect()
 }
 
 /// Describes a program that is a tool, as a server describes its tools.

@@ -32,6 +32,10 @@ const CLIENT_NAME: &str = "massgen";
 const CHALLENGE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Longest message of a server that an error quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 600;
+/// Largest number of a server's scopes that a message to the user repeats.
+const SCOPES_MAX: usize = 16;
+/// Longest of them, in bytes.
+const SCOPE_BYTES_MAX: usize = 100;
 
 /// A sign-in that waits for the user's authorization.
 pub struct PendingSignIn {
@@ -317,4 +321,21 @@ fn refusal(why: &str) -> Error {
 
 fn quote_server(text: &str) -> String {
     escape_line(&single_line(text, QUOTE_CHARS_MAX))
+}
+
+/// Builds the command-line options that request these scopes.
+pub(super) fn scope_options(scopes: &str) -> String {
+    let scopes = shell_safe_scopes(scopes).into_iter();
+    let options: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
+    options.concat()
+}
+
+/// Splits scopes. They come from a server, which is not trusted, and the user may copy them into a
+/// command: scopes that a shell would not read as a single word are left out.
+pub(super) fn shell_safe_scopes(scopes: &str) -> Vec<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+    let is_plain_scope =
+        |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
+    let scopes = scopes.split_ascii_whitespace().filter(is_plain_scope);
+    scopes.take(SCOPES_MAX).collect()
 }
