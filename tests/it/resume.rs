@@ -369,8 +369,12 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
     for len in (0..record.bytes.len()).filter(is_cut) {
         fs::write(&record.log, &record.bytes[..len]).unwrap();
         // A process that another test is just starting may hold the log's handle for a moment.
-        let opened = || EventLog::reopen(&path).ok();
-        let kept = std::iter::repeat_with(opened).flatten().next().unwrap();
+        let mut opened = None;
+        wait_until("the log can be opened", WAIT_TIME_MAX, || {
+            opened = EventLog::reopen(&path).ok();
+            opened.is_some()
+        });
+        let kept = opened.unwrap();
         drop(kept.log);
         let left = fs::read(&record.log).unwrap();
         let lines = record.bytes[..=len].split(|byte| *byte == b'\n').count() - 1;
