@@ -1,7 +1,7 @@
 //! Settings of the machine that only root can read, and commands that root starts: they see the
 //! others. Each test has an `/etc` of its own, in a mount namespace of its own.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
@@ -27,22 +27,77 @@ echo inside
 "$0" sandbox -- sh -c "$show 2>&1; true"
 "#;
 
-#[test]
-fn commands_of_root_see_the_settings_that_all_users_can_read() {
-    if !geteuid().is_root() || !is_supported(SandboxLevel::Namespaces) {
-        println!("skipped: this needs root and namespaces");
-        return;
-    }
+/// Mounts an `/etc` with a secret that was deleted where it was mounted from, so that nothing can be
+/// mounted over it, and prints it outside and inside a sandbox of the level `$1`.
+const DELETED_MOUNT_SCRIPT: &str = r#"
+set -e
+mkdir -p etc
+cp -a /etc/passwd /etc/group /etc/ld.so.c* etc || true
+echo OPEN > etc/open
+touch etc/secret
+echo CLOSED > file
+chmod 600 file
+mount --bind etc /etc
+mount --bind file /etc/secret
+rm file
+show='cat /etc/open /etc/secret'
+sh -c "$show"
+echo inside
+"$0" sandbox --sandbox "$1" -- sh -c "$show 2>&1; true"
+"#;
+
+/// Runs `script` with massgen's binary and `arguments` in a mount namespace of its own.
+fn run_in_mount_namespace(script: &str, arguments: &[&str]) -> Output {
     let project = Project::new();
-    let ran = Command::new("unshare")
-        .args(["-m", "sh", "-c", SCRIPT])
+    Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
         .arg(binary())
+        .args(arguments)
         .current_dir(project.path(""))
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", project.home(""))
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+/// Returns whether this machine can run these tests.
+fn is_possible() -> bool {
+    let is_possible = geteuid().is_root() && is_supported(SandboxLevel::Namespaces);
+    if !is_possible {
+        println!("skipped: this needs root and namespaces");
+    }
+    is_possible
+}
+
+#[test]
+fn a_restricted_setting_that_cannot_be_hidden_makes_a_level_unavailable() {
+    if !is_possible() {
+        return;
+    }
+    for level in ["overlay", "namespaces"] {
+        let ran = run_in_mount_namespace(DELETED_MOUNT_SCRIPT, &[level]);
+        let errors = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(3), "{errors}");
+        assert!(
+            errors.contains("`/etc/secret` cannot be hidden"),
+            "{errors}"
+        );
+    }
+    // Another level is chosen, and it holds.
+    let ran = run_in_mount_namespace(DELETED_MOUNT_SCRIPT, &["auto"]);
+    let printed = String::from_utf8_lossy(&ran.stdout);
+    let (outside, inside) = printed.split_once("inside").unwrap();
+    assert!(outside.contains("CLOSED"), "{outside}");
+    assert!(!inside.contains("CLOSED"), "{inside}");
+}
+
+#[test]
+fn commands_of_root_see_the_settings_that_all_users_can_read() {
+    if !is_possible() {
+        return;
+    }
+    let ran = run_in_mount_namespace(SCRIPT, &[]);
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{errors}");
     let printed = String::from_utf8_lossy(&ran.stdout);

@@ -339,10 +339,10 @@ fn a_server_that_cannot_start_in_its_container_says_why() {
         &["the server `box` cannot be used", "/nowhere/server.sh"],
     );
     check(
-        "required: true, command: ruby, args: [x.rb]",
+        "required: true, command: ruby, args: [--version]",
         &["the server `box` cannot be used", "ruby", "not found"],
     );
-    let optional = "command: ruby, args: [x.rb]";
+    let optional = "command: ruby, args: [--version]";
     let finished = with_calls(with_daemon(project(), &daemon), optional, "", &[]).success();
     let warning = "warning: the server `box` cannot be used, so `one` works without its tools";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());

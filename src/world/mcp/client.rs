@@ -643,7 +643,9 @@ mod tests {
 
     use secrecy::SecretString;
 
-    use super::*;
+    use crate::path::AbsPath;
+    use crate::world::mcp::client::{LOG_BYTES_MAX, log_filter};
+    use crate::world::store::redact::Redactor;
 
     #[test]
     fn a_log_has_all_up_to_its_limit() {

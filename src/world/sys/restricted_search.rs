@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -22,7 +22,9 @@ const OTHERS_READ: u32 = 0o4;
 const OTHERS_READ_AND_SEARCH: u32 = 0o5;
 
 /// What is read about each entry.
-const TYPE_AND_MODE: StatxFlags = StatxFlags::TYPE.union(StatxFlags::MODE);
+const ENTRY_METADATA: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::MODE)
+    .union(StatxFlags::NLINK);
 
 /// The size of the buffer into which names are read, in bytes: enough for most directories at once.
 const LISTING_BYTES: usize = 32 * 1024;
@@ -107,10 +109,11 @@ fn search_settings() -> io::Result<Vec<PathBuf>> {
             if entry.file_type() == FileType::Symlink {
                 continue;
             }
-            let mode = match statx(&handle, name, AtFlags::SYMLINK_NOFOLLOW, TYPE_AND_MODE) {
+            let meta = match statx(&handle, name, AtFlags::SYMLINK_NOFOLLOW, ENTRY_METADATA) {
                 Err(Errno::NOENT) => continue,
-                meta => u32::from(meta?.stx_mode),
+                meta => meta?,
             };
+            let mode = u32::from(meta.stx_mode);
             let kind = FileType::from_raw_mode(mode);
             let is_directory = kind == FileType::Directory;
             let needed_bits = if is_directory {
@@ -122,6 +125,10 @@ fn search_settings() -> io::Result<Vec<PathBuf>> {
             if is_directory || is_restricted {
                 let path = directory.join(OsStr::from_bytes(name.to_bytes()));
                 if is_restricted {
+                    // Nothing can be mounted over it.
+                    if meta.stx_nlink == 0 {
+                        return Err(deleted_error(&path));
+                    }
                     restricted_paths.push(path.clone());
                 }
                 if is_directory {
@@ -131,6 +138,13 @@ fn search_settings() -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(restricted_paths)
+}
+
+fn deleted_error(path: &Path) -> io::Error {
+    let path = path.display();
+    io::Error::other(format!(
+        "`{path}` cannot be hidden: the file that is mounted there was deleted"
+    ))
 }
 
 fn limit_error() -> io::Error {
