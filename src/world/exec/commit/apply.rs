@@ -133,7 +133,8 @@ impl LayerCommit<'_> {
         let tool_error = |fault: FileSystemError| {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
-        let occupancy = self.clear_target(path, FileKind::File)?;
+        // A file that is too large or cannot be read must not cost the user what it would replace:
+        // both are found out before the removal.
         // Neither the holes of a sparse file count nor the unused end of its last block.
         let needed_bytes = meta.allocated_bytes.min(meta.version.size_bytes);
         let too_much = FileSystemError::Limit("one command changed more than 4 GiB");
@@ -141,12 +142,13 @@ impl LayerCommit<'_> {
             .bytes_left
             .checked_sub(needed_bytes)
             .ok_or_else(|| tool_error(too_much))?;
+        let (content, meta) = self.upper.open_file(rel).map_err(tool_error)?;
+        let occupancy = self.clear_target(path, FileKind::File)?;
         if occupancy == TargetOccupancy::Taken
             && self.has_same_content(rel, path).map_err(tool_error)?
         {
             return Ok(());
         }
-        let (content, meta) = self.upper.open_file(rel).map_err(tool_error)?;
         let options = WriteOptions {
             intent: self.intent,
             existing: ExistingTarget::Overwrite,

@@ -40,13 +40,23 @@ pub(super) fn commit(
     layer: &OverlayLayer,
     reported: &mut BTreeSet<RealPath>,
 ) -> Result<CommandChanges, ToolError> {
+    commit_up_to(COMMIT_BYTES_MAX, gate, layer, reported)
+}
+
+/// Does what [`commit`] does, with this limit of bytes.
+pub(super) fn commit_up_to(
+    bytes_max: u64,
+    gate: &Gate,
+    layer: &OverlayLayer,
+    reported: &mut BTreeSet<RealPath>,
+) -> Result<CommandChanges, ToolError> {
     let root = gate
         .writable_tree(&layer.root)
         .ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
     let tool_error =
         |fault: FileSystemError| ToolError::failed_at(gate, "apply the changes to", &root, fault);
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(tool_error)?;
-    let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
+    let mut commit = LayerCommit::new(gate, &root, layer, &upper, bytes_max, reported)?;
     let listing = commit.list_layer();
     if let Some(limit) = listing.reached_limit {
         // Otherwise each later commit of the layer would reach the limit too.
@@ -96,12 +106,14 @@ struct LayerCommit<'a> {
 }
 
 impl<'a> LayerCommit<'a> {
-    /// Creates a commit of `layer`, whose root is `upper`, to the tree `root`.
+    /// Creates a commit of at most `bytes_max` bytes of `layer`, whose root is `upper`, to the tree
+    /// `root`.
     fn new(
         gate: &'a Gate,
         root: &'a ResolvedPath,
         layer: &OverlayLayer,
         upper: &'a DirectoryHandle,
+        bytes_max: u64,
         reported: &'a mut BTreeSet<RealPath>,
     ) -> Result<Self, ToolError> {
         let work_meta = DirectoryHandle::open_own(&layer.work)
@@ -117,7 +129,7 @@ impl<'a> LayerCommit<'a> {
                 began_ns: work_meta.version.changed_ns,
             },
             opaque_dirs: BTreeSet::new(),
-            bytes_left: COMMIT_BYTES_MAX,
+            bytes_left: bytes_max,
             command_changes: CommandChanges::default(),
             reported,
         })

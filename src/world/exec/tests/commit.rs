@@ -15,7 +15,7 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::{ConflictPolicy, GatePolicy};
-use crate::world::exec::commit::commit;
+use crate::world::exec::commit::{commit, commit_up_to};
 use crate::world::exec::tests::fixture::{NameSwapper, OverlayFixture, wait_for_file_clock};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 
@@ -161,6 +161,43 @@ fn commit_replaces_entries_that_changed_their_kind() {
     );
     assert_eq!(fixture.text("rw/soft"), "hard\n");
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
+}
+
+#[test]
+fn what_a_file_that_is_too_large_would_replace_stays() {
+    let mut fixture = OverlayFixture::new();
+    symlink("README.md", fixture.path("rw/soft")).unwrap();
+    let gate = fixture.gate(None, Vec::new());
+    fixture.run(
+        "rm soft; echo large > soft; rm -r plain; echo large > plain; rm src/old.py; \
+         ln -s app.py src/old.py; rm -r other; echo 1 > other",
+    );
+    let bytes_max = 2;
+    let layer = fixture.layer();
+    let command_changes = commit_up_to(bytes_max, &gate, &layer, &mut fixture.reported)
+        .unwrap_or_else(|tool_error| panic!("{}", tool_error.message));
+    let lines = fixture.change_lines(&command_changes);
+    let outcomes: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split(':').next().unwrap())
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            "other/inner deleted",
+            "other created",
+            "plain failed",
+            "soft failed",
+            "src/old.py deleted",
+            "src/old.py created",
+        ]
+    );
+    assert_eq!(fixture.text("rw/plain/deep/one"), "1\n");
+    assert_eq!(
+        fs::read_link(fixture.path("rw/soft")).unwrap(),
+        Path::new("README.md")
+    );
+    assert_eq!(fixture.text("rw/other"), "1\n");
 }
 
 #[test]
