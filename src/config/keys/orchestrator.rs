@@ -367,7 +367,7 @@ pub static TIMEOUT: KeySection = KeySection {
             "round_timeout_grace_seconds",
         ],
         ValueShape::Integer(0, SECONDS_MAX),
-        "write it in `timeout_settings` at the top of the file",
-        IgnoredEffect::Restricts,
+        "MassGen does not act on it either; write it in `timeout_settings` at the top of the file",
+        IgnoredEffect::Cosmetic,
     )],
 };

@@ -162,7 +162,7 @@ pub static ROOT: KeySection = KeySection {
         ConfigKey::unsupported(
             &["timeout"],
             ValueShape::Any,
-            "only `timeout_settings` sets timeouts",
+            "MassGen does not act on it either; write `timeout_settings`",
             IgnoredEffect::Convenience,
         ),
         ConfigKey::unsupported(

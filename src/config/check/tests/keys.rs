@@ -529,14 +529,14 @@ fn keys_that_are_not_supported_are_one_warning_each() {
     check(
         &format!("{}{at_the_top}", with_backend("")),
         &[
-            "warning timeout: `timeout` is not supported: only `timeout_settings`",
+            "warning timeout: `timeout` is not supported: MassGen does not act on it either",
             "warning task: `task` is not supported: the task is given on the command line",
             "warning nlip: ",
         ],
     );
     check(
         &with_orchestrator("timeout: {orchestrator_timeout_seconds: 5}"),
-        &["error orchestrator.timeout.orchestrator_timeout_seconds: "],
+        &["warning orchestrator.timeout.orchestrator_timeout_seconds: "],
     );
     check(
         &with_orchestrator(
