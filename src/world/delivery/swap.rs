@@ -244,21 +244,12 @@ impl SlotExchange<'_> {
                 if !may_remove(self.parent, self.name, from)? {
                     return Ok(SwapOutcome::NotEmpty);
                 }
-                match self.slots.exchange_names(self.slot, self.parent, self.name) {
+                match self.exchange() {
                     Ok(()) => {}
                     Err(FileSystemError::Missing) => return Ok(SwapOutcome::Changed),
-                    Err(FileSystemError::System(
-                        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP,
-                    )) => {
-                        let displaced = self.displaced_name();
-                        self.parent.rename_new(self.name, self.slots, &displaced)?;
-                        self.finish_exchange()?;
-                    }
                     Err(fault) => return Err(fault),
                 }
-                self.verify_slot(from, |this| {
-                    this.slots.exchange_names(this.slot, this.parent, this.name)
-                })
+                self.verify_slot(from, Self::exchange)
             }
         }
     }
@@ -279,6 +270,18 @@ impl SlotExchange<'_> {
             return Ok(SwapOutcome::NotEmpty);
         }
         Ok(SwapOutcome::Done)
+    }
+
+    /// Exchanges the path with its slot, atomically if the file system can do that.
+    fn exchange(&self) -> Result<(), FileSystemError> {
+        match self.slots.exchange_names(self.slot, self.parent, self.name) {
+            Err(FileSystemError::System(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+                let displaced = self.displaced_name();
+                self.parent.rename_new(self.name, self.slots, &displaced)?;
+                self.finish_exchange()
+            }
+            result => result,
+        }
     }
 
     /// Completes an exchange that was interrupted on a file system without atomic exchange.
