@@ -17,7 +17,7 @@ use crate::world::exec::Observation;
 use crate::world::exec::list::list_readable;
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{
-    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, json_done, json_names,
+    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_rel, json_done, json_names,
 };
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_kind::FileKind;
@@ -218,7 +218,7 @@ fn content_diffs(
             (Err(tool_error), _) | (_, Err(tool_error)) => tool_error.message,
         };
         bytes_left = bytes_left.saturating_sub(text.len());
-        diffs.insert(display_name(rel.as_path().as_os_str(), "."), text.into());
+        diffs.insert(display_rel(rel), text.into());
         if bytes_left == 0 {
             diffs.insert(note("cut"), "compare_files shows the others".into());
             break;

@@ -12,7 +12,7 @@ use crate::world::exec::list::list_readable;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::selection::CompiledSelection;
 use crate::world::exec::tool_result::{
-    ToolError, ToolResult, display_name, display_path, json_done,
+    ToolError, ToolResult, display_path, display_rel, json_done,
 };
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::{ActionOutcome, Observation};
@@ -356,7 +356,7 @@ fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
 /// Returns the beginning of a list of names with their reasons.
 fn json_reasons(names: &[(RelPath, String)]) -> Value {
     let listed_names = names.iter().take(LISTED_NAMES_MAX).map(|(rel, why)| {
-        let path = display_name(rel.as_path().as_os_str(), ".");
+        let path = display_rel(rel);
         json!({"path": path, "reason": why})
     });
     listed_names.collect()

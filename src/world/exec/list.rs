@@ -12,11 +12,15 @@ use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::selection::CompiledGlobs;
 use crate::world::exec::tool_result::{
-    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, display_path,
+    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, display_path, display_rel,
 };
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
+
+/// The size of an entry of `directory_tree` without its name, in bytes:
+/// `{"name":"","type":"directory","children":[]},`.
+const TREE_NODE_BYTES: usize = 48;
 
 /// Implements `list_directory`.
 pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
@@ -25,7 +29,7 @@ pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
         list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(tool_error)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for entry in &listing.entries {
-        let name = display_name(entry.rel.as_path().as_os_str(), ".");
+        let name = display_rel(&entry.rel);
         lines.push(&format!("[{}] {name}", entry.kind.label().to_uppercase()));
     }
     let text = lines.finish("the directory is empty\n", "use search_files with a glob");
@@ -110,7 +114,8 @@ pub(super) fn list_readable(
     }
 }
 
-/// Returns one line for each thing that the walk could not see.
+/// Returns one line for the limit at which the listing ends, and one about directories that it
+/// cannot read.
 pub(super) fn limit_notes(listing: &TreeListing) -> String {
     let mut text = String::new();
     if let Some(limit) = listing.reached_limit {
@@ -119,7 +124,7 @@ pub(super) fn limit_notes(listing: &TreeListing) -> String {
     }
     if let Some((first_rel, fault)) = listing.unreadable.first() {
         let number = listing.unreadable.len();
-        let first_name = display_name(first_rel.as_path().as_os_str(), ".");
+        let first_name = display_rel(first_rel);
         let unreadable_note = note(format_args!(
             "{number} directories could not be read; {first_name}: {fault}"
         ));
@@ -136,9 +141,6 @@ fn select_unless_excluded(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -
     }
 }
 
-/// JSON overhead of one name: `{"name":"","type":"directory","children":[]},`.
-const NODE_BYTES: usize = 48;
-
 /// Returns the entries at `depth`, each with its children, until `bytes_left` is used up.
 fn tree_nodes<'f>(
     entries: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
@@ -148,8 +150,8 @@ fn tree_nodes<'f>(
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
     while let Some(entry) = entries.next_if(|next| next.rel.names().count() == depth) {
-        let name = display_name(entry.rel.name().unwrap_or_default(), ".");
-        let Some(remaining_bytes) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
+        let name = display_name(entry.rel.name().unwrap_or_default());
+        let Some(remaining_bytes) = bytes_left.checked_sub(name.len() + TREE_NODE_BYTES) else {
             // Nothing more is shown, at any depth.
             *bytes_left = 0;
             let _skipped = entries.by_ref().count();

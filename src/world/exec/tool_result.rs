@@ -156,20 +156,24 @@ impl BoundedText {
 /// Formats a path so that the model can use it again: relative to the workspace if it lies inside.
 pub(super) fn display_path(gate: &Gate, path: &RealPath) -> String {
     match path.below(&gate.policy().base) {
-        Some(below) => display_name(below.as_path().as_os_str(), "."),
-        None => display_name(path.as_path().as_os_str(), "/"),
+        Some(below) => display_rel(&below),
+        None => display_name(path.as_path().as_os_str()),
+    }
+}
+
+/// Formats a path below a directory as [`display_name`] does; the directory itself is `.`.
+pub(super) fn display_rel(rel: &RelPath) -> String {
+    if rel.is_root() {
+        ".".to_owned()
+    } else {
+        display_name(rel.as_path().as_os_str())
     }
 }
 
 /// Formats a name for a model and for a terminal: invalid UTF-8 is replaced and invisible
 /// characters are escaped, so that no name can pretend to be two lines or a note of massgen's.
-pub(super) fn display_name(name: &OsStr, if_empty: &str) -> String {
-    let text = escape_notes(&escape_name(&name.to_string_lossy())).into_owned();
-    if text.is_empty() {
-        if_empty.to_owned()
-    } else {
-        text
-    }
+pub(super) fn display_name(name: &OsStr) -> String {
+    escape_notes(&escape_name(&name.to_string_lossy())).into_owned()
 }
 
 /// The most names that one list in a JSON result holds, in bytes.
@@ -184,7 +188,7 @@ pub(super) fn json_done(operation: &str, details: &Value) -> String {
 pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
     let (mut names, mut left_out_count, mut bytes_left) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
     for rel in rels {
-        let name = display_name(rel.as_path().as_os_str(), ".");
+        let name = display_rel(rel);
         bytes_left = bytes_left.saturating_sub(name.len());
         if bytes_left > 0 {
             names.push(name);
