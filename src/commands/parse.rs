@@ -1,7 +1,8 @@
 //! Parses a command line into its simple commands, by the grammar of bash. Parsing is bounded in
 //! bytes, nodes, depth and work. Where the grammar and the shell would disagree, the result is
-//! [`UnparsedReason::Ambiguous`], never a guess. If this concerns only a script that a command of
-//! the line runs, that command runs something unknown, and the rest of the line is still parsed.
+//! [`UnparsedReason::Ambiguous`], never a guess. If only a script that a command of the line runs
+//! cannot be parsed, that command is recorded as [`WrappedKind::Unknown`], and the rest of the line
+//! is still parsed.
 
 use std::rc::Rc;
 
@@ -155,7 +156,7 @@ impl CommandLineParser {
             if is_ambiguous(node, &children, source) {
                 return Err(UnparsedReason::Ambiguous);
             }
-            // The context of a substitution already has its step.
+            // The step of this substitution was added to the context with the node.
             if let Some(script) = visited_node.unescaped_substitution(source)? {
                 self.parse_script(&script, &context)?;
                 continue;
@@ -166,6 +167,7 @@ impl CommandLineParser {
             if let Some(command) = command_at(node, parent, &children, source) {
                 self.push_command(command, &context)?;
             }
+            // A variable is listed as a command only if programs run its value.
             if let Some(command) = variable_setting_at(node, parent, source)
                 && !wrapped_by_variables(&command).is_empty()
             {
