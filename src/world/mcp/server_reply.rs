@@ -16,8 +16,8 @@ use crate::tools::image::{ImageCollector, ImageRejection, ModelImage};
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 /// Largest number of parts of one reply, and of rows of one list.
 const PARTS_MAX: usize = 500;
-/// Longest name or description that is shown in a list, in characters.
-const CELL_CHARS_MAX: usize = 300;
+/// Longest name, description, address or type that is shown, in characters.
+const LINE_CHARS_MAX: usize = 300;
 
 /// A server's reply, as a model reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
         .content
         .iter()
         .any(|block| matches!(block, ContentBlock::Text(_)));
-    // The protocol requires structured content as text too, so it is read only without text.
+    // The protocol recommends structured content as text too, so it is read only without text.
     if let (Some(structured), false) = (&result.structured_content, has_text) {
         parts.push(sanitize(&structured.to_string()));
     }
@@ -65,7 +65,11 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
 /// Describes a resource in one line of a list.
 pub(super) fn resource_row(resource: &Resource) -> String {
     let description = resource.description.as_ref().unwrap_or(&resource.name);
-    format!("{}  {}", list_cell(&resource.uri), list_cell(description))
+    format!(
+            "{}  {}",
+            sanitized_line(&resource.uri),
+            sanitized_line(description)
+        )
 }
 
 /// Converts the contents of a resource.
@@ -84,7 +88,7 @@ pub(super) fn prompt_row(prompt: &Prompt) -> String {
     let arguments = prompt.arguments.iter().flatten();
     let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
     let description = prompt.description.as_deref().unwrap_or_default();
-    list_cell(&format!(
+        sanitized_line(&format!(
         "{}({})  {description}",
         prompt.name,
         arguments.join(", ")
@@ -114,7 +118,9 @@ fn describe_block(block: &ContentBlock, images: &mut ImageCollector) -> String {
             &"models are given none",
         ),
         ContentBlock::Resource(resource) => describe_contents(&resource.resource, images),
-        ContentBlock::ResourceLink(link) => note(format_args!("link to {}", list_cell(&link.uri))),
+        ContentBlock::ResourceLink(link) => {
+            note(format_args!("link to {}", sanitized_line(&link.uri)))
+        }
         _ => note("a part of a kind that is not known"),
     }
 }
@@ -143,15 +149,15 @@ fn image_note(base64: &str, images: &mut ImageCollector) -> Result<String, Image
 /// Describes content that is neither text nor an accepted image, by its type and its data.
 fn unsupported_note(what: &str, mime_type: &str, base64: &str, why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
-    let mime_type = list_cell(mime_type);
+    let mime_type = sanitized_line(mime_type);
     note(format_args!(
         "{what} {mime_type}, {bytes} bytes, not shown: {why}"
     ))
 }
 
-/// Sanitizes a name or description, and shortens it to one line.
-fn list_cell(text: &str) -> String {
-    sanitize(&single_line(text, CELL_CHARS_MAX))
+/// Sanitizes a short text, such as a name or a description, and shortens it to one line.
+fn sanitized_line(text: &str) -> String {
+    sanitize(&single_line(text, LINE_CHARS_MAX))
 }
 
 /// Escapes invisible characters in a server's text, and anything that looks like a note of
@@ -196,9 +202,9 @@ fn build_reply(status: ReplyStatus, parts: &[String], images: ImageCollector) ->
     let cut_note = is_cut.then(|| note(format_args!("cut: more than {REPLY_BYTES_MAX} bytes")));
     let skip_note =
         (skipped_parts > 0).then(|| note(format_args!("{skipped_parts} more parts left out")));
-    for note in [cut_note, skip_note].into_iter().flatten() {
+    for ending in [cut_note, skip_note].into_iter().flatten() {
         text.push('\n');
-        text.push_str(&note);
+        text.push_str(&ending);
     }
     ServerReply {
         status,
