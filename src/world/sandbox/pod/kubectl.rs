@@ -17,7 +17,8 @@ use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 const KUBECTL: &str = "kubectl";
 /// Timeout of one request to the API server, except for commands.
 const REQUEST_TIMEOUT: &str = "--request-timeout=20s";
-/// Timeout of one call, of which some wait in a pod that may be lost meanwhile.
+/// Timeout of one call. A call that runs a program in a pod has no other one, and might wait forever
+/// for a pod that is lost.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 /// The largest answer about objects, in bytes.
 const OBJECTS_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -45,7 +46,7 @@ impl Kubectl {
         env: &BTreeMap<String, String>,
         dir: &AbsPath,
     ) -> Result<Self> {
-        // Older versions of `kubectl` do not read the variable.
+        // As an option, because older versions of `kubectl` do not read `KUBECACHEDIR`.
         let cache = env.get(KUBE_CACHE).filter(|dir| !dir.is_empty());
         let env = ProcessEnvironment::inherit_except(env, &[]);
         let program = process::find(KUBECTL, env.program_path()).ok_or_else(|| {
@@ -126,7 +127,10 @@ impl Kubectl {
                 || "a signal ended `kubectl`".to_owned(),
                 |code| format!("`kubectl` ended with exit status {code}"),
             ),
-            Ok(ProgramExit::Killed) => "`kubectl` took longer than 30 seconds".to_owned(),
+            Ok(ProgramExit::Killed) => {
+                let seconds = CALL_TIME_MAX.as_secs();
+                format!("`kubectl` took longer than {seconds} seconds")
+            }
             Err(error) => format!("`kubectl` cannot be run: {error}"),
         };
         Err(cluster_message(&why))
