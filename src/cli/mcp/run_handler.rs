@@ -62,8 +62,15 @@ impl From<Error> for RunCallError {
     }
 }
 
+/// Why the arguments of a call do not fit.
+impl From<String> for RunCallError {
+    fn from(why: String) -> Self {
+        RunCallError::Reported(usage_error(why))
+    }
+}
+
 impl RunHandler {
-    /// Lets clients start `runs` and inspect them.
+    /// Creates the handler of the runs in this registry.
     pub(crate) fn new(runs: RunRegistry) -> Self {
         Self {
             runs,
@@ -165,7 +172,7 @@ impl RunHandler {
         };
         let mut progress = ProgressNotifier {
             token: context.meta.get_progress_token(),
-            steps: 0,
+            sent_count: 0,
             context,
         };
         let mut ticks = interval(PROGRESS_INTERVAL);
@@ -197,26 +204,22 @@ impl RunHandler {
 
 /// Sends progress notifications to a waiting client.
 struct ProgressNotifier<'a> {
+    /// The token of the client's request; `None` if it did not ask for notifications.
     token: Option<ProgressToken>,
-    steps: u32,
+    /// The number of notifications so far: the protocol wants a progress that grows each time.
+    sent_count: u32,
     context: &'a RequestContext<RoleServer>,
 }
 
 impl ProgressNotifier<'_> {
     async fn notify(&mut self, sentence: &str) {
-        self.steps = self.steps.saturating_add(1);
+        self.sent_count = self.sent_count.saturating_add(1);
         if let Some(token) = self.token.clone() {
-            let progress =
-                ProgressNotificationParam::new(token, f64::from(self.steps)).with_message(sentence);
+            let progress = ProgressNotificationParam::new(token, f64::from(self.sent_count))
+                .with_message(sentence);
             // A closed client is noticed when its answer is sent.
             let _result = self.context.peer.notify_progress(progress).await;
         }
-    }
-}
-
-impl From<String> for RunCallError {
-    fn from(why: String) -> Self {
-        RunCallError::Reported(usage_error(why))
     }
 }
 
