@@ -62,7 +62,7 @@ pub struct SubagentTypesConfig {
     pub project_directories: Vec<AbsPath>,
     /// The types whose subagents have the models that the config names for subagents, in lower
     /// case; `None` if all subagents have them.
-    pub with_models: Option<Vec<String>>,
+    pub types_with_models: Option<Vec<String>>,
 }
 
 impl SubagentTypesConfig {
@@ -76,7 +76,7 @@ impl SubagentTypesConfig {
             names,
             user_directory,
             project_directories,
-            with_models: None,
+            types_with_models: None,
         }
     }
 }

@@ -36,16 +36,17 @@ impl ConfigChecker<'_> {
     /// Returns the models of all subagents, in the order of the config. Warns if the section is
     /// enabled without one.
     pub(super) fn subagent_models(&mut self, root: &MappingView<'_>) -> Vec<SubagentBackend> {
-        let view = root
+        let section = root
             .section(&root::ORCHESTRATOR)
-            .and_then(|view| view.section(&orchestrator::COORDINATION));
-        let view = view.and_then(|view| view.section(&subagent_model::KEY));
-        let is_enabled = |view: &MappingView<'_>| view.flag(&subagent_model::ENABLED) == Some(true);
-        let Some(view) = view.filter(is_enabled) else {
+            .and_then(|orchestrator| orchestrator.section(&orchestrator::COORDINATION))
+            .and_then(|coordination| coordination.section(&subagent_model::KEY));
+        let is_enabled =
+            |section: &MappingView<'_>| section.flag(&subagent_model::ENABLED) == Some(true);
+        let Some(section) = section.filter(is_enabled) else {
             return Vec::new();
         };
-        let enables_web_search = view.flag(&subagent_model::WEB_SEARCH) == Some(true);
-        let items = view.items(&subagent_model::AGENTS);
+        let enables_web_search = section.flag(&subagent_model::WEB_SEARCH) == Some(true);
+        let items = section.items(&subagent_model::AGENTS);
         let names_no_model = items.is_empty();
         let mut models: Vec<SubagentBackend> = Vec::new();
         for (index, (path, node)) in items.into_iter().enumerate() {
@@ -72,8 +73,8 @@ impl ConfigChecker<'_> {
         if names_no_model {
             let message = "it names no model: subagents have the model of their agent";
             let key = &subagent_model::AGENTS;
-            let warning = Diagnostic::warning(view.key_path(key), message);
-            self.findings.push(warning.with_span(view.key_span(key)));
+            let warning = Diagnostic::warning(section.key_path(key), message);
+            self.findings.push(warning.with_span(section.key_span(key)));
         }
         models
     }
@@ -124,15 +125,15 @@ impl ConfigChecker<'_> {
 
     /// Returns the types of subagents that the section `orchestrator` names.
     pub(super) fn subagent_types(&mut self, view: &MappingView<'_>) -> SubagentTypesConfig {
-        let view = view.section(&orchestrator::COORDINATION);
-        let view = view.as_ref();
-        let with_models = view.and_then(|view| self.types_with_models(view));
-        let type_names = view.and_then(|view| {
-            view.get(&coordination::SUBAGENT_TYPES)?;
-            Some(view.texts(&coordination::SUBAGENT_TYPES))
+        let section = view.section(&orchestrator::COORDINATION);
+        let section = section.as_ref();
+        let types_with_models = section.and_then(|section| self.types_with_models(section));
+        let type_names = section.and_then(|section| {
+            section.get(&coordination::SUBAGENT_TYPES)?;
+            Some(section.texts(&coordination::SUBAGENT_TYPES))
         });
-        let has_subagents =
-            view.is_some_and(|view| view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true));
+        let has_subagents = section
+            .is_some_and(|section| section.flag(&coordination::ENABLE_SUBAGENTS) == Some(true));
         let names = match type_names {
             Some(type_names) => self.type_names(type_names),
             None if has_subagents => Vec::from(TYPES_DEFAULT.map(str::to_owned)),
@@ -150,13 +151,13 @@ impl ConfigChecker<'_> {
             SubagentTypesConfig::new(names, self.context.base, self.context.home)
         };
         SubagentTypesConfig {
-            with_models,
+            types_with_models,
             ..types
         }
     }
 
-    /// Returns the types whose subagents use these models instead of those of their agent; `None` if
-    /// all subagents do, as they do by default.
+    /// Returns the types whose subagents have the models that the config names for subagents instead
+    /// of the model of their agent; `None` if all subagents do, as they do by default.
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;

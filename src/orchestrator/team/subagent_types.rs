@@ -167,7 +167,7 @@ impl AgentTeam {
             .config
             .orchestrator
             .subagent_types
-            .with_models
+            .types_with_models
             .as_deref();
         types.filter(|_| member.config.backend.external_agent.is_none())
     }

@@ -176,7 +176,7 @@ fn partly_supported_keys_cause_one_warning() {
     assert_eq!(other.backend.model, "n");
     let types = &config.orchestrator.subagent_types;
     assert_eq!(types.names, ["explorer", "own"]);
-    assert_eq!(types.with_models, Some(vec!["own".to_owned()]));
+    assert_eq!(types.types_with_models, Some(vec!["own".to_owned()]));
     assert_eq!(
         types.user_directory,
         AbsPath::new("/home/ann/.massgen/subagent_types")
