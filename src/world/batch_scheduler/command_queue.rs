@@ -18,7 +18,7 @@ use crate::world::sys::state_files::create_once::create_once;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The name for `--on`.
+/// The value of `--on` for this queue.
 pub const COMMANDS: &str = "commands";
 /// The name of the node, as the shell of the job knows it.
 const NODE_NAME: &str = "\"$(uname -n)\"";
@@ -39,6 +39,7 @@ const ID_FILE_BYTES_MAX: u64 = 4096;
 /// Submits workers by the user's commands.
 #[derive(Debug)]
 pub struct CommandQueue {
+    /// Where and how the commands run.
     site: SiteCommands,
     commands: QueueCommands,
     script: WorkerScript,
@@ -195,7 +196,8 @@ impl JobQueue for CommandQueue {
             .iter()
             .filter(|job| job.is_waiting && has_not_begun(&job.id))
         {
-            // A job that has begun meanwhile, or has ended, sees the files of the batch.
+            // A failure is no error: a job that has ended needs no cancel, and one that has begun
+            // meanwhile acts on the files of the batch.
             let cancelled = self.run_shell(&self.commands.cancel_line(&job.id)).await;
             cancelled.map(drop).unwrap_or_default();
         }

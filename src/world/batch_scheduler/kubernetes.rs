@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::world::batch_scheduler::site_command::{SiteCommandEnd, SiteCommands};
 use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 
-/// The name for `--on`.
+/// The value of `--on` for this queue.
 pub const KUBERNETES: &str = "kubernetes";
 /// The name of the client program.
 const KUBECTL: &str = "kubectl";

@@ -15,7 +15,7 @@ use crate::world::batch_scheduler::{BatchScheduler, EndedJob};
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{open_process, start_worker, terminate};
 
-/// The name for `--on`.
+/// The value of `--on` for this machine.
 pub const LOCAL: &str = "local";
 
 /// Starts each job as a process of this machine.

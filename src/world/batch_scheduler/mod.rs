@@ -103,7 +103,7 @@ pub trait JobQueue: Debug + Send {
     /// Lists the jobs of the batch that have not ended.
     async fn list(&mut self) -> Result<JobListing>;
 
-    /// Cancels the jobs that wait; running ones see the files of the batch.
+    /// Cancels the jobs that wait; running ones act on the files of the batch.
     async fn cancel_waiting(&mut self) -> Result<()>;
 
     /// Cancels the jobs of a batch that is cancelled or has ended; running ones are parked.

@@ -12,7 +12,7 @@ use crate::text::single_line;
 use crate::world::batch_scheduler::site_command::SiteCommands;
 use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 
-/// The name for `--on`.
+/// The value of `--on` for this queue.
 pub const SLURM: &str = "slurm";
 /// The key of the configuration that limits the size of arrays.
 const ARRAY_MAX_KEY: &str = "MaxArraySize";
