@@ -111,7 +111,7 @@ impl TurnRecords {
                 notes: saved_turn.notes,
             };
         }
-        let snapshots = turn.snapshots.agent_snapshots(&answer.agent);
+        let snapshots = turn.snapshots.take_agent_snapshots(&answer.agent);
         let save_result = self.session.save_turn(&FinishedTurn {
             task: &self.task,
             winner: &answer.agent,

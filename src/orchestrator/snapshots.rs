@@ -77,7 +77,7 @@ impl SnapshotStore {
     /// stored only once.
     pub fn set_seeds(&mut self, seeds: Vec<(AgentId, WorkspaceSeed)>) {
         for (agent, seed) in seeds {
-            let mut snapshots = self.agent_snapshots(&agent);
+            let mut snapshots = self.take_agent_snapshots(&agent);
             snapshots.start_from(seed);
             self.by_agent.insert(agent, snapshots);
         }
@@ -116,7 +116,7 @@ impl SnapshotStore {
                 .map(recorded_snapshot)
                 .transpose();
         }
-        let mut snapshots = self.agent_snapshots(agent);
+        let mut snapshots = self.take_agent_snapshots(agent);
         let workspace = workspace.clone();
         let work = move || {
             let snapshot = snapshots.take(&workspace, label);
@@ -129,8 +129,8 @@ impl SnapshotStore {
         Ok(snapshot?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
     }
 
-    /// Takes the snapshots of one agent out of the store for use.
-    pub fn agent_snapshots(&mut self, agent: &AgentId) -> AgentSnapshots {
+    /// Takes the snapshots of one agent out of the store.
+    pub fn take_agent_snapshots(&mut self, agent: &AgentId) -> AgentSnapshots {
         self.by_agent.remove(agent).unwrap_or_else(|| {
             AgentSnapshots::new(agent.clone(), self.shared.clone(), self.storage.clone())
         })
