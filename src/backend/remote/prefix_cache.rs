@@ -33,7 +33,8 @@ struct CachedRequestHead {
 #[derive(Debug)]
 struct CachedMessages {
     version: ConversationVersion,
-    messages: usize,
+    /// The number of those messages.
+    message_count: usize,
     text: Vec<u8>,
 }
 
@@ -46,14 +47,14 @@ impl RequestPrefixCache {
             .take_if(|cached| !cached.version.is_same(version));
         let cached = self.conversation.get_or_insert_with(|| CachedMessages {
             version: version.clone(),
-            messages: 0,
+            message_count: 0,
             text: Vec::new(),
         });
         let end = stable_length(messages);
-        if end > cached.messages {
-            let elements = wire.encode_messages(messages, cached.messages..end);
+        if end > cached.message_count {
+            let elements = wire.encode_messages(messages, cached.message_count..end);
             append_elements(&mut cached.text, &elements);
-            cached.messages = end;
+            cached.message_count = end;
         }
         let mut new_messages = wire.encode_messages(messages, end..messages.len());
         wire.set_cache_breakpoint(&mut new_messages);
@@ -94,6 +95,7 @@ fn cached_head<'f>(
         let mut text = Value::Object(wire.request_body(request))
             .to_string()
             .into_bytes();
+        // The list of messages is the last entry; the first message is written in place of its end.
         text.truncate(text.len().saturating_sub(CLOSING.len()));
         CachedRequestHead {
             system: Arc::clone(&request.system),
