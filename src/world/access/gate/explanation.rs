@@ -25,19 +25,20 @@ impl Gate {
             .accesses()
             .into_iter()
             .filter_map(|access| {
-                self.resolve_path(
+                let (real, _) = self.resolve_path(
                     access.path,
                     access.permission,
                     access.link,
                     CallApproval::Missing,
-                )
-                .0
+                );
+                real
             })
             .collect();
         let is_below = |path: &AbsPath| folded::is_within_any(path, &search_roots);
         let grants = self.state.manager.grants().iter();
         let mut hidden_paths =
             grants.flat_map(|grant| grant.hidden.iter().map(|rel| grant.root.join(rel).to_abs()));
+        // A glob that could match several paths may hide one of them anywhere.
         let hides = |rule: &PathRule| {
             rule.blocks(Permission::Read) && rule.single_path().is_none_or(|path| is_below(&path))
         };
@@ -68,12 +69,12 @@ impl Gate {
             decision.grant().map(root_and_kind)
         });
         let allowed_path = real.as_ref().filter(|_| outcome.is_ok());
-        let nested_grants = allowed_path.map(|real| manager.grants_in_other_spelling(real));
+        let other_spelling_grants = allowed_path.map(|real| manager.grants_in_other_spelling(real));
         PathVerdict {
             path: access.path.clone(),
             wanted: access.permission,
             grant,
-            other_spelling_grants: nested_grants
+            other_spelling_grants: other_spelling_grants
                 .into_iter()
                 .flatten()
                 .map(root_and_kind)
