@@ -48,9 +48,9 @@ pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
     copy_content().map(|()| true).map_err(copy_error)
 }
 
-/// The lock of a file. From the first moment, the lock file contains the file's next content. The
-/// lock is released on drop. A second name of it lets a later process recognize it as massgen's
-/// after a process was killed.
+/// The lock of a file. The lock file contains the file's next content as soon as it exists. The lock
+/// is released on drop. If the process is killed, a later one recognizes the lock as massgen's by a
+/// second hard link to it.
 #[derive(Debug)]
 pub(crate) struct GitLockFile {
     file: AbsPath,
@@ -63,8 +63,7 @@ impl GitLockFile {
     /// holds it.
     pub(crate) fn acquire(file: &AbsPath, next: &AbsPath) -> Result<Option<Self>> {
         let lock_file = Self::new(file);
-        // It may be left over from a change that was committed: then it is another hard link to the
-        // file itself.
+        // A process that was killed after its commit has left this name, which the copy needs free.
         remove_if_exists(&lock_file.second_name)?;
         copy_with_mtime(next, &lock_file.second_name)?;
         let link_result = fs::hard_link(lock_file.second_name.as_path(), lock_file.lock.as_path());
@@ -100,12 +99,13 @@ impl GitLockFile {
         }
     }
 
-    fn path_with_suffix(file: &AbsPath, end: &str) -> AbsPath {
+    fn path_with_suffix(file: &AbsPath, suffix: &str) -> AbsPath {
         let mut name = file.as_path().file_name().unwrap_or_default().to_owned();
-        name.push(end);
+        name.push(suffix);
         file.parent().unwrap_or_else(AbsPath::root).join(name)
     }
 
+    /// Returns whether massgen created the lock file: then both names are hard links to one file.
     fn is_ours(&self) -> bool {
         let second_name = version_of(&self.second_name);
         second_name.is_some() && second_name == version_of(&self.lock)
