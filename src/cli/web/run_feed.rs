@@ -184,7 +184,7 @@ impl RunFeed {
         self.with_questions(|questions| questions.push(question));
     }
 
-    /// Adds pieces of replies, which are redacted.
+    /// Adds pieces of replies, from which secrets have been removed already.
     pub(super) fn push_pieces(&self, pieces: &[Event]) {
         if pieces.is_empty() {
             return;
@@ -230,6 +230,7 @@ impl RunFeed {
         cursor.questions_version = Some(version);
         let (mut pieces, next_piece) = state.pieces.read_from(cursor.next_piece);
         cursor.next_piece = next_piece;
+        // The view has the others already.
         pieces.retain(|piece| {
             let agent = state.view.agent(&piece.agent);
             agent.is_none_or(|agent| piece.end() > agent.reply_tail.length)
@@ -250,7 +251,7 @@ impl RunFeed {
             let mut state = self.lock();
             if state.view.run().phase == RunPhase::Ended {
                 drop(state);
-                // The length of a log that grew while it was read is known now.
+                // Once more, because the log may have grown after its length was read.
                 self.fold_written_lines(&mut tail, events);
                 break;
             }
