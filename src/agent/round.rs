@@ -244,6 +244,7 @@ struct RoundState {
     undecided_replies: u32,
     /// The number of rejected decisions.
     rejections: u32,
+    /// The number of steps in this round.
     steps: u32,
     /// The number of new answers of others that the agent was shown since the round began.
     answers_shown: usize,

@@ -243,7 +243,7 @@ pub(super) enum EndTagEffect {
 pub(super) struct OpenElements {
     elements: Vec<OpenElement>,
     /// The number of open `p` elements.
-    paragraphs: usize,
+    paragraph_count: usize,
 }
 
 impl OpenElements {
@@ -275,7 +275,7 @@ impl OpenElements {
         if !is_void {
             self.close_from(OPEN_MAX.saturating_sub(1));
             if name == b"p" {
-                self.paragraphs = self.paragraphs.saturating_add(1);
+                self.paragraph_count = self.paragraph_count.saturating_add(1);
             }
             self.elements.push(OpenElement::new(name, concealment));
         }
@@ -318,7 +318,7 @@ impl OpenElements {
 
     /// Closes the elements that end where an element `name` begins.
     fn close_elements_ended_by(&mut self, name: &[u8]) {
-        if self.paragraphs > 0 && is_block(name) {
+        if self.paragraph_count > 0 && is_block(name) {
             self.close_innermost(&[b"p"], |element| {
                 element.is_table_part || element.is(b"button")
             });
@@ -375,8 +375,8 @@ impl OpenElements {
     /// Closes the elements from `index` on, if there are any.
     fn close_from(&mut self, index: usize) {
         let closed_elements = self.elements.drain(index.min(self.elements.len())..);
-        let paragraphs = closed_elements.filter(|element| element.is(b"p")).count();
-        self.paragraphs = self.paragraphs.saturating_sub(paragraphs);
+        let closed_count = closed_elements.filter(|element| element.is(b"p")).count();
+        self.paragraph_count = self.paragraph_count.saturating_sub(closed_count);
     }
 }
 

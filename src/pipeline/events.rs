@@ -39,9 +39,9 @@ impl PipelineEvents {
     }
 
     /// Returns the number of messages of the user in the log that earlier processes wrote.
-    pub(super) fn earlier_messages(&self) -> u32 {
+    pub(super) fn earlier_message_count(&self) -> u32 {
         let log = self.lock_log();
-        log.as_ref().map_or(0, PipelineLog::earlier_messages)
+        log.as_ref().map_or(0, PipelineLog::earlier_message_count)
     }
 
     /// Sends an event to the log and to the UI. If the log cannot be written, the pipeline

@@ -145,7 +145,7 @@ impl PipelineRun {
         reject_unsupported_agents(&config, &workflow.pipeline.stages)?;
         let redactor = context.redactor.clone();
         let events = PipelineEvents::open(&repository.dir, redactor, events)?;
-        let messages = MessageRouter::new(events.earlier_messages());
+        let messages = MessageRouter::new(events.earlier_message_count());
         Ok(Self {
             config,
             workflow,

@@ -74,10 +74,10 @@ pub(super) struct AgentTurn<'a> {
     /// The deadline for the next output.
     silence_deadline: Instant,
     bytes: usize,
-    /// Native tool calls that the agent has reported.
-    native_calls: usize,
-    /// Plans that the agent has reported.
-    plans: usize,
+    /// The number of native tool calls that the agent has reported.
+    native_call_count: usize,
+    /// The number of plans that the agent has reported.
+    plan_count: usize,
     /// Requests that were denied in a row: since one was allowed, a native tool call was completed,
     /// or a call of one of massgen's tools arrived.
     denials: usize,
@@ -107,8 +107,8 @@ impl<'a> AgentTurn<'a> {
             deadline: deadline_after(start, agent.time_max()),
             silence_deadline: deadline_after(start, agent.silence_max()),
             bytes: 0,
-            native_calls: 0,
-            plans: 0,
+            native_call_count: 0,
+            plan_count: 0,
             denials: 0,
         }
     }
@@ -286,16 +286,16 @@ impl<'a> AgentTurn<'a> {
     }
 
     fn push_native_tool_call(&mut self, tool: NativeToolCall) {
-        self.native_calls = self.native_calls.saturating_add(1);
-        if self.native_calls <= NATIVE_CALLS_SHOWN_MAX {
+        self.native_call_count = self.native_call_count.saturating_add(1);
+        if self.native_call_count <= NATIVE_CALLS_SHOWN_MAX {
             self.ready_events
                 .push_back(ReplyEvent::NativeToolCall(tool));
         }
     }
 
     fn push_plan(&mut self, plan: TaskPlan) {
-        self.plans = self.plans.saturating_add(1);
-        if self.plans <= PLANS_SHOWN_MAX {
+        self.plan_count = self.plan_count.saturating_add(1);
+        if self.plan_count <= PLANS_SHOWN_MAX {
             self.ready_events.push_back(ReplyEvent::Plan(plan));
         }
     }

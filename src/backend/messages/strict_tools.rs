@@ -32,15 +32,15 @@ const KEYWORDS: &[&str] = &[
 /// What is left of the limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StrictToolLimits {
-    tools: usize,
-    optional: usize,
+    tools_left: usize,
+    optional_parameters_left: usize,
 }
 
 impl Default for StrictToolLimits {
     fn default() -> Self {
         Self {
-            tools: TOOLS_MAX,
-            optional: OPTIONAL_MAX,
+            tools_left: TOOLS_MAX,
+            optional_parameters_left: OPTIONAL_MAX,
         }
     }
 }
@@ -49,14 +49,17 @@ impl StrictToolLimits {
     /// Returns the schema with which a tool is strict, if it can be: a tool of the user's, of a
     /// server or a custom one, within the limits.
     pub(super) fn strict_schema(&mut self, offer: &ToolOffer) -> Option<Value> {
-        let tools = self.tools.checked_sub(1)?;
+        let tools_left = self.tools_left.checked_sub(1)?;
         if !is_served_name(&offer.name) {
             return None;
         }
         let mut optional_count = 0;
         let schema = closed_schema(&offer.parameters, &mut optional_count, 0)?;
-        let optional = self.optional.checked_sub(optional_count)?;
-        *self = Self { tools, optional };
+        let optional_parameters_left = self.optional_parameters_left.checked_sub(optional_count)?;
+        *self = Self {
+            tools_left,
+            optional_parameters_left,
+        };
         Some(schema)
     }
 }

@@ -22,7 +22,7 @@ pub struct PipelineLog {
     /// Whether the pipeline was started by an earlier process.
     is_resumed: bool,
     /// The number of messages of the user that earlier processes recorded.
-    messages: u32,
+    earlier_message_count: u32,
 }
 
 /// The last line of a log.
@@ -50,7 +50,7 @@ impl PipelineLog {
                 log: EventLog::create(path)?,
                 redactor,
                 is_resumed: false,
-                messages: 0,
+                earlier_message_count: 0,
             });
         }
         let mut reopened = EventLog::reopen(&path)?;
@@ -63,18 +63,18 @@ impl PipelineLog {
         }
         let is_message = |event: &Event| matches!(event, Event::Run(RunEvent::UserMessage { .. }));
         let known_events = reopened.events.iter().flatten();
-        let messages = known_events.filter(|(event, _)| is_message(event)).count();
+        let message_count = known_events.filter(|(event, _)| is_message(event)).count();
         Ok(Self {
             log: reopened.log,
             redactor,
             is_resumed: lines > 0,
-            messages: u32::try_from(messages).unwrap_or(u32::MAX),
+            earlier_message_count: u32::try_from(message_count).unwrap_or(u32::MAX),
         })
     }
 
     /// Returns the number of messages of the user that earlier processes recorded.
-    pub fn earlier_messages(&self) -> u32 {
-        self.messages
+    pub fn earlier_message_count(&self) -> u32 {
+        self.earlier_message_count
     }
 
     /// Appends `event` if it is one of the pipeline itself. A pipeline that is resumed has started

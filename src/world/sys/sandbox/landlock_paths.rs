@@ -142,7 +142,7 @@ pub(crate) fn allow_policy_paths(
 ) -> io::Result<()> {
     let mut walk = LandlockWalk {
         hidden: &policy.hidden,
-        entries: 0,
+        entry_count: 0,
         domain,
     };
     walk.allow_system_paths()?;
@@ -173,7 +173,7 @@ fn open_exact(policy: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
 /// One pass over everything that is allowed.
 struct LandlockWalk<'a> {
     hidden: &'a [AbsPath],
-    entries: usize,
+    entry_count: usize,
     domain: &'a mut LandlockDomain,
 }
 
@@ -284,8 +284,8 @@ impl LandlockWalk<'_> {
     }
 
     fn count_entry(&mut self) -> io::Result<()> {
-        self.entries += 1;
-        if self.entries > ENTRIES_MAX {
+        self.entry_count += 1;
+        if self.entry_count > ENTRIES_MAX {
             return Err(io::Error::other(format!(
                 "something is hidden among more than {ENTRIES_MAX} entries"
             )));

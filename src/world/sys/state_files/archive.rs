@@ -48,22 +48,26 @@ pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
 fn write_archive(file: &File, dir: &AbsPath, name: &str) -> Result<usize> {
     let mut writer = ArchiveWriter {
         archive: Builder::new(GzEncoder::new(file, Compression::default())),
-        files: 0,
-        entries: 0,
+        file_count: 0,
+        entry_count: 0,
     };
     let append_result = writer.append_directory(dir.as_path(), Path::new(name), 0);
-    let ArchiveWriter { archive, files, .. } = writer;
+    let ArchiveWriter {
+        archive,
+        file_count,
+        ..
+    } = writer;
     append_result
         .and_then(|()| archive.into_inner())
         .and_then(GzEncoder::finish)
-        .map(|_| files)
+        .map(|_| file_count)
         .map_err(|error| file_error("pack", dir.as_path(), error))
 }
 
 struct ArchiveWriter<W: Write> {
     archive: Builder<W>,
-    files: usize,
-    entries: usize,
+    file_count: usize,
+    entry_count: usize,
 }
 
 impl<W: Write> ArchiveWriter<W> {
@@ -75,8 +79,8 @@ impl<W: Write> ArchiveWriter<W> {
         let entries: io::Result<Vec<DirEntry>> = fs::read_dir(from)?.collect();
         let mut paths: Vec<PathBuf> = entries?.iter().map(DirEntry::path).collect();
         paths.sort_unstable();
-        self.entries = self.entries.saturating_add(paths.len());
-        if self.entries > ENTRIES_MAX {
+        self.entry_count = self.entry_count.saturating_add(paths.len());
+        if self.entry_count > ENTRIES_MAX {
             let what = format!("more than {ENTRIES_MAX} entries");
             return Err(io::Error::other(what));
         }
@@ -116,7 +120,7 @@ impl<W: Write> ArchiveWriter<W> {
         let content = File::take(file, metadata.len()).chain(io::repeat(0));
         self.archive
             .append_data(&mut header, to, content.take(metadata.len()))?;
-        self.files = self.files.saturating_add(1);
+        self.file_count = self.file_count.saturating_add(1);
         Ok(())
     }
 }
