@@ -156,8 +156,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the types whose subagents have the models that the config names for subagents instead
-    /// of the model of their agent; `None` if all subagents do, as they do by default.
+    /// Returns the types whose subagents have the models that the config names for subagents, and
+    /// not the model of their agent; `None` if all subagents have them, as by default.
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;
