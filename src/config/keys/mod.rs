@@ -148,8 +148,8 @@ pub enum IgnoredEffect {
     /// Nothing that the user would notice, such as the look of another program: it is accepted
     /// with any value.
     Nothing,
-    /// A convenience, a way of working, the appearance, or a limit that MassGen ignores too: it gets
-    /// a warning.
+    /// A convenience, a way of working, the appearance, or a limit that MassGen ignores too: it
+    /// gets a warning.
     Convenience,
     /// A restriction that MassGen applies, so that the user relies on it: the key is an error,
     /// unless its value restricts nothing.
