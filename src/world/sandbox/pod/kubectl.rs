@@ -17,8 +17,8 @@ use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 const KUBECTL: &str = "kubectl";
 /// Timeout of one request to the API server, except for commands.
 const REQUEST_TIMEOUT: &str = "--request-timeout=20s";
-/// Timeout of one call. A call that runs a program in a pod has no other one, and might wait forever
-/// for a pod that is lost.
+/// Timeout of one call. A call that runs a program in a pod has no other one, and might wait
+/// forever for a pod that is lost.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
 /// The largest answer about objects, in bytes.
 const OBJECTS_BYTES_MAX: u64 = 16 * 1024 * 1024;
