@@ -48,9 +48,9 @@ pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
     copy_content().map(|()| true).map_err(copy_error)
 }
 
-/// The lock of a file. The lock file contains the file's next content as soon as it exists. The lock
-/// is released on drop. If the process is killed, a later one recognizes the lock as massgen's by a
-/// second hard link to it.
+/// The lock of a file. The lock file contains the file's next content as soon as it exists. The
+/// lock is released on drop. If the process is killed, a later one recognizes the lock as massgen's
+/// by a second hard link to it.
 #[derive(Debug)]
 pub(crate) struct GitLockFile {
     file: AbsPath,
