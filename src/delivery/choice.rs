@@ -72,12 +72,16 @@ pub fn resolve_choices(
             }
         })
         .collect();
-    // What a file replaces is removed if the file is applied.
+    // What a file replaces is removed if the file is applied, which needs all of it to be removed.
     let replaced_directories = replaced_directories(plan);
+    let conflicting_entries = plan.entries.iter().filter(|entry| entry.conflict.is_some());
+    let conflict_directories: BTreeSet<RootedPath> =
+        conflicting_entries.flat_map(ancestors).collect();
     let applied_replacements: BTreeSet<RootedPath> =
         entries_with_choice(plan, &choices, DeliveryChoice::Apply)
             .map(rooted_path)
             .filter(|path| replaced_directories.contains(path))
+            .filter(|path| !conflict_directories.contains(path))
             .collect();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         let is_below = |directories: &BTreeSet<RootedPath>| {
@@ -252,6 +256,10 @@ mod tests {
         check(&["df a", "f- a/b"], "+.", "++");
         check(&["df a", "f- a/b"], ".+", "..");
         check(&["df a", "f-! a/b"], "++", "..");
+        let without_conflict = ["df a", "f- a/b", "d- a/c", "f- a/c/d", "f- e"];
+        check(&without_conflict, "+++++", "+++++");
+        let with_conflict = ["df a", "f- a/b", "d- a/c", "f-! a/c/d", "f- e"];
+        check(&with_conflict, "+++++", "....+");
         check(&["fd a", "-f a/b"], ".+", "++");
     }
 

@@ -664,12 +664,9 @@ impl AppliedDelivery {
         state: DeliveredState,
     ) -> Result<DeliveryDifference> {
         let path = self.runner.path(step);
-        let root = self
-            .runner
-            .root_paths()
-            .get(step.root)
-            .cloned()
-            .unwrap_or_else(AbsPath::root);
+        let root = self.runner
+            .root_paths().get(step.root).cloned();
+        let root = root.unwrap_or_else(AbsPath::root);
         let slots = self.delivery.delivery_dir.slots();
         let slot = RelPath::default()
             .child(OsStr::new(&step.slot()))
@@ -738,7 +735,10 @@ fn step_outcome(
         (DeliveryChoice::Leave, _) if entry.conflict.is_some() => {
             UndoOutcome::Left("it was changed since")
         }
-        (DeliveryChoice::Leave, _) => UndoOutcome::Left("it contains files that are kept"),
+        (DeliveryChoice::Leave, _) if entry.theirs.is_directory() => {
+            UndoOutcome::Left("it contains files that are kept")
+        }
+        (DeliveryChoice::Leave, _) => UndoOutcome::Left("its directory stays as it is"),
     })
 }
 
