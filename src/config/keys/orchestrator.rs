@@ -368,6 +368,6 @@ pub static TIMEOUT: KeySection = KeySection {
         ],
         ValueShape::Integer(0, SECONDS_MAX),
         "MassGen does not act on it either; write it in `timeout_settings` at the top of the file",
-        IgnoredEffect::Cosmetic,
+        IgnoredEffect::Convenience,
     )],
 };

@@ -664,8 +664,7 @@ impl AppliedDelivery {
         state: DeliveredState,
     ) -> Result<DeliveryDifference> {
         let path = self.runner.path(step);
-        let root = self.runner
-            .root_paths().get(step.root).cloned();
+        let root = self.runner.root_paths().get(step.root).cloned();
         let root = root.unwrap_or_else(AbsPath::root);
         let slots = self.delivery.delivery_dir.slots();
         let slot = RelPath::default()

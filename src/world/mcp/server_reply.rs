@@ -66,10 +66,10 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
 pub(super) fn resource_row(resource: &Resource) -> String {
     let description = resource.description.as_ref().unwrap_or(&resource.name);
     format!(
-            "{}  {}",
-            sanitized_line(&resource.uri),
-            sanitized_line(description)
-        )
+        "{}  {}",
+        sanitized_line(&resource.uri),
+        sanitized_line(description)
+    )
 }
 
 /// Converts the contents of a resource.
@@ -88,7 +88,7 @@ pub(super) fn prompt_row(prompt: &Prompt) -> String {
     let arguments = prompt.arguments.iter().flatten();
     let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
     let description = prompt.description.as_deref().unwrap_or_default();
-        sanitized_line(&format!(
+    sanitized_line(&format!(
         "{}({})  {description}",
         prompt.name,
         arguments.join(", ")
