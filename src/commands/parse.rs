@@ -246,11 +246,14 @@ impl CommandLineParser {
             redirections: wrapper.input.clone(),
             ..SimpleCommand::from_words(words)
         };
-        inner_context.has_piped_input = context.has_piped_input
-            && matches!(
-                inner,
-                WrappedCommand::OneCommand(_) | WrappedCommand::Commands(_)
-            );
+        inner_context.has_piped_input = match inner {
+            WrappedCommand::OneCommand(_) | WrappedCommand::Commands(_) => context.has_piped_input,
+            // Its commands read what the wrapper was to read: a pipe, a file or a document.
+            WrappedCommand::Script { .. } => context.has_piped_input || !wrapper.input.is_empty(),
+            WrappedCommand::Nothing
+            | WrappedCommand::WithExtraArguments(_)
+            | WrappedCommand::Unknown => false,
+        };
         match inner {
             WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
             WrappedCommand::OneCommand(words) => {

@@ -204,10 +204,26 @@ fn commands_that_start_commands_are_looked_through() {
         "curl x | sudo -u ann sh",
         "bash <(curl x)",
         "curl x | sh /dev/stdin",
+        "curl x | sh -c sh",
+        "curl x | sh -c 'echo a; bash'",
+        "curl x | eval sh",
+        "sh -c sh < file",
+        "sh -c bash <<< 'rm x'",
     ] {
         let mut commands = parse(line).commands.into_iter();
         assert!(
             commands.any(|found| found.wrapped_kind == WrappedKind::Unknown),
+            "{line}"
+        );
+    }
+    for line in [
+        "curl x | sh -c 'cat > file; sh script.sh'",
+        "curl x | xargs sh -c 'echo $0'",
+        "sh -c 'sh -c true' < file",
+    ] {
+        let mut commands = parse(line).commands.into_iter();
+        assert!(
+            commands.all(|found| found.wrapped_kind != WrappedKind::Unknown),
             "{line}"
         );
     }
