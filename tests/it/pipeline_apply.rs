@@ -11,7 +11,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use crate::pipeline::{git_in, pipeline_config, pipeline_dir, role_replies, write_call};
 use crate::project::{FinishedCommand, Project};
-use crate::scripted_team::agent;
+use crate::scripted_team::{agent, answer_replies, team};
+use crate::terminal::Terminal;
 
 /// Returns an implementer that changes, adds and removes files of a project.
 fn implementer_replies() -> String {
@@ -115,6 +116,45 @@ fn diff_shows_what_apply_would_change() {
         "what was delivered: {}",
         again.stdout()
     );
+}
+
+#[test]
+fn a_session_shows_applies_and_reverts_the_work_of_a_pipeline() {
+    let finished = finished_pipeline();
+    let dir = pipeline_dir(finished.project());
+    let name = dir.file_name().unwrap().to_str().unwrap();
+    let agents = [agent("a", "", &answer_replies("done", "agent1", 0))];
+    let project = finished
+        .then(["--config", "chat"])
+        .file(".massgen/chat.yaml", team(&agents, ""))
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("PAGER", "cat");
+    let mut terminal = Terminal::open(project, 80);
+    terminal.wait_for_prompt(&[">"]);
+    for (number, command) in ["/diff\r".to_owned(), format!("/diff {name}\r")]
+        .into_iter()
+        .enumerate()
+    {
+        terminal.type_keys(&command);
+        let diff_count = || terminal.all_output().matches("+TWO").count();
+        terminal.wait(
+            || diff_count() > number,
+            || format!("the diff after {command}"),
+        );
+        terminal.wait_for_prompt(&[">"]);
+    }
+    terminal.type_keys("/apply\r");
+    terminal.wait_for_output("[n]othing?");
+    terminal.type_keys("a\r");
+    terminal.wait_for_output("committed to trunk: ");
+    terminal.wait_for_prompt(&[">"]);
+    let file = terminal.project().path("src/new/file.txt");
+    assert!(file.exists());
+    terminal.type_keys("/undo\r");
+    terminal.wait_for_output("undone src/new/file.txt: removed");
+    terminal.wait_for_prompt(&[">"]);
+    assert!(!file.exists());
 }
 
 #[test]

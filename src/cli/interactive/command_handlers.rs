@@ -144,8 +144,7 @@ impl InteractiveSession {
                         history: None,
                         push: None,
                     };
-                    // For a pipeline, the subcommand starts an event loop of its own.
-                    tokio::task::block_in_place(|| apply::run(host, &arguments, output))
+                    apply::run(host, &arguments, output)
                 })
             }
             InteractiveCommand::Export => self.export(argument),
@@ -217,7 +216,10 @@ impl InteractiveSession {
         subcommand: impl FnOnce(&Host, String, &mut CliOutput<'_>) -> Result<ExitStatus>,
     ) -> Result<()> {
         let run = if argument.is_empty() { LAST } else { argument };
-        subcommand(&self.state.host, run.to_owned(), &mut self.output).map(drop)
+        // For a pipeline, the subcommand starts an event loop of its own.
+        tokio::task::block_in_place(|| {
+            subcommand(&self.state.host, run.to_owned(), &mut self.output).map(drop)
+        })
     }
 
     fn resume(&mut self, argument: &str) -> Result<()> {
