@@ -419,6 +419,11 @@ impl PartialEq for OauthClient {
 pub const URL_TO_THIS_MACHINE: &str = "`url` points to this machine";
 /// The fault of a URL that points into a private network.
 pub const URL_INTO_PRIVATE_NETWORK: &str = "`url` points into a private network";
+/// The fault of a URL that points to where clouds have metadata services. Nothing allows it.
+pub const URL_TO_METADATA_SERVICE: &str =
+    "`url` points to a link-local address or a cloud's metadata service";
+/// The fault of a URL that points to any other address that is not public. Nothing allows it.
+pub const URL_TO_RESERVED_ADDRESS: &str = "`url` points to a reserved address";
 
 /// Which non-public addresses a remote server may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -446,13 +451,16 @@ impl AddressPolicy {
         if is_public(address) {
             return None;
         }
-        let is_this_machine = address.is_loopback() || address.is_unspecified();
-        match (is_this_machine, self.this_machine, self.private) {
-            (true, AddressAllowance::Yes, _) => None,
-            (true, AddressAllowance::No, _) => Some(URL_TO_THIS_MACHINE),
-            (false, _, AddressAllowance::Yes) if is_private(address) => None,
-            (false, _, _) => Some(URL_INTO_PRIVATE_NETWORK),
-        }
+        let (allowance, fault) = if address.is_loopback() || address.is_unspecified() {
+            (self.this_machine, URL_TO_THIS_MACHINE)
+        } else if may_be_metadata_service(address) {
+            (AddressAllowance::No, URL_TO_METADATA_SERVICE)
+        } else if is_private(address) {
+            (self.private, URL_INTO_PRIVATE_NETWORK)
+        } else {
+            (AddressAllowance::No, URL_TO_RESERVED_ADDRESS)
+        };
+        (allowance == AddressAllowance::No).then_some(fault)
     }
 
     /// Returns why `url` may not be connected to, judging by the URL alone. Host names are resolved
@@ -495,20 +503,28 @@ const METADATA_V4: &[Ipv4Addr] = &[
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// Returns whether an address is in a private network and is not a cloud's metadata service.
-fn is_private(address: IpAddr) -> bool {
+/// Returns whether an address that is not public is link-local or that of a metadata service.
+fn may_be_metadata_service(address: IpAddr) -> bool {
+    let is_metadata_v4 =
+        |address: Ipv4Addr| address.is_link_local() || METADATA_V4.contains(&address);
     match address {
-        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V4(address) => is_metadata_v4(address),
         IpAddr::V6(address) => {
             // The network may translate to IPv4 (NAT64), with the IPv4 address at the end. Oracle
             // Cloud has its metadata service at such an address.
             let [.., a, b, c, d] = address.octets();
-            let embedded_v4 = Ipv4Addr::new(a, b, c, d);
-            let is_metadata = is_in_networks(address, METADATA_V6)
-                || embedded_v4.is_link_local()
-                || METADATA_V4.contains(&embedded_v4);
-            address.is_unique_local() && !is_metadata
+            address.is_unicast_link_local()
+                || is_in_networks(address, METADATA_V6)
+                || is_metadata_v4(Ipv4Addr::new(a, b, c, d))
         }
+    }
+}
+
+/// Returns whether an address is in a private network.
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => address.is_unique_local(),
     }
 }
 
@@ -532,8 +548,14 @@ mod tests {
             Host::Domain(name) => panic!("{name} is looked up"),
         };
         assert_eq!(addresses.address_fault(address), fault, "{host}");
-        let fault = AddressPolicy::default().address_fault(address);
-        assert!(fault.is_some(), "{host} is not public");
+        // What nothing allows is reported as such, not as a fault that a key would remove.
+        let closed_fault = AddressPolicy::default().address_fault(address);
+        let is_allowable = matches!(
+            closed_fault,
+            Some(URL_TO_THIS_MACHINE | URL_INTO_PRIVATE_NETWORK)
+        );
+        assert!(closed_fault.is_some(), "{host} is not public");
+        assert_eq!(is_allowable, is_allowed, "{host}: {closed_fault:?}");
     }
 
     #[test]

@@ -252,7 +252,7 @@ fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
             ..OauthBehaviour::default()
         },
         &other,
-        "points into a private network, which is not allowed",
+        "points to a link-local address or a cloud's metadata service, which is not allowed",
     );
     for page in ["file:///etc/passwd", "http://login.example/"] {
         check_elsewhere(

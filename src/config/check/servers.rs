@@ -19,7 +19,8 @@ use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_PLACEHOLDER, InstanceSharing,
     PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
-    ServerNeed, ServerProgram, ServerTransport, URL_INTO_PRIVATE_NETWORK, URL_TO_THIS_MACHINE,
+    ServerNeed, ServerProgram, ServerTransport, URL_INTO_PRIVATE_NETWORK, URL_TO_METADATA_SERVICE,
+    URL_TO_RESERVED_ADDRESS, URL_TO_THIS_MACHINE,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -551,9 +552,13 @@ impl ConfigChecker<'_> {
         if let Some(fault) = fault {
             let hint = match fault {
                 URL_TO_THIS_MACHINE => "to allow it, add `security: {allow_localhost: true}`",
-                URL_INTO_PRIVATE_NETWORK if addresses.private == AddressAllowance::No => {
+                URL_INTO_PRIVATE_NETWORK => {
                     "to allow it, add `security: {allow_private_ips: true}`"
                 }
+                URL_TO_METADATA_SERVICE => {
+                    "nothing allows it, because metadata services hand out credentials"
+                }
+                URL_TO_RESERVED_ADDRESS => "nothing allows it: write `https://host/path`",
                 _ => "write `https://host/path`",
             };
             self.refuse_key(entry, &servers::URL, fault, hint);

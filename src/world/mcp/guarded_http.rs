@@ -235,8 +235,8 @@ mod tests {
         );
         check(private_policy, "https://10.0.0.1/token", None);
         for metadata in ["https://169.254.169.254/", "https://[fe80::1]/"] {
-            check(private_policy, metadata, Some("private network"));
-            check(this_machine_policy, metadata, Some("private network"));
+            check(private_policy, metadata, Some("metadata service"));
+            check(this_machine_policy, metadata, Some("metadata service"));
         }
     }
 }

@@ -637,8 +637,18 @@ fn addresses_lead_to_the_internet_unless_the_config_says_otherwise() {
             &[],
         );
     }
-    let metadata = "url: 'http://169.254.169.254/', security: {allow_private_ips: true, allow_localhost: true}";
-    check_server(metadata, &["points into a private network"]);
+    let open = "security: {allow_private_ips: true, allow_localhost: true}";
+    let metadata = "points to a link-local address or a cloud's metadata service (nothing allows it, because metadata services hand out credentials)";
+    let reserved = "points to a reserved address (nothing allows it: write `https://host/path`)";
+    for (url, refused) in [
+        ("http://169.254.169.254/", metadata),
+        ("http://[fe80::1]/", metadata),
+        ("http://[fd00:ec2::254]/", metadata),
+        ("http://192.0.2.1/", reserved),
+    ] {
+        check_server(&format!("url: '{url}'"), &[refused]);
+        check_server(&format!("url: '{url}', {open}"), &[refused]);
+    }
     check_server("url: 'ftp://e.org/'", &["is not an HTTP URL"]);
     check_server("url: nothing", &["`url` is not a URL"]);
     check_server("url: 'https://a:b@e.org/'", &["contains a password"]);
