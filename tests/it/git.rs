@@ -1,6 +1,7 @@
 //! massgen's use of git: a bare repository for a project, branches, merges and checkouts; and git
 //! never runs anything that a project or a tree brings along.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,8 +12,10 @@ use massgen::world::git::bare_repository::{
     BareRepository, ChangedFile, DiffStatus, MergeResult, NewCommit,
 };
 use massgen::world::git::checkout::Checkout;
+use massgen::world::git::import::LineEndings;
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::project::ProjectRepository;
+use massgen::world::git::receiver::CommitReceiver;
 
 use crate::project::make_program;
 
@@ -449,6 +452,65 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
         .await
         .unwrap_err();
     assert!(error.to_string().contains("bare repository"), "{error}");
+}
+
+#[tokio::test]
+async fn a_broken_repository_is_not_one_that_lacks_something() {
+    let fixture = GitFixture::with_commit(&[("a.txt", "one\n")]);
+    let head = fixture.open_project().await.head.unwrap();
+    let (dir, name) = head.as_str().split_at(2);
+    let git_dir = fixture.project().join(".git");
+    let commit = git_dir.join("objects").join(dir).join(name);
+    let config = git_dir.join("config");
+    for (file, content, expected) in [
+        (commit, "broken", "`git rev-parse` failed"),
+        (config, "[broken\n", "bad config line 1"),
+    ] {
+        // Git makes its objects read-only.
+        fs::remove_file(&file).unwrap();
+        write_file(&file, content);
+        let git = fixture.git().await;
+        let error = ProjectRepository::discover(&git, &abs(&fixture.project()))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn broken_settings_of_the_user_are_not_missing_ones() {
+    let fixture = GitFixture::with_commit(&[("a.txt", "one\n")]);
+    let project = fixture.open_project().await;
+    let home = fixture.dir.path();
+    let path = std::env::var("PATH").unwrap();
+    let env = [
+        ("PATH", path.as_str()),
+        ("HOME", home.to_str().unwrap()),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let git = GitProgram::find(&BTreeMap::from(env)).await.unwrap();
+    let bare_repository = BareRepository::create(git, abs(&home.join("hub.git")), Some(&project))
+        .await
+        .unwrap();
+    let receiver = CommitReceiver {
+        bare_repository: &bare_repository,
+        project: &project,
+    };
+    assert_eq!(receiver.identity().await.unwrap(), None);
+    let line_endings = receiver.line_endings().await.unwrap();
+    assert_eq!(line_endings, LineEndings::default());
+    write_file(
+        &home.join(".gitconfig"),
+        "[user]\nname = Ann\nemail = a@b.example\n",
+    );
+    let ann = CommitAuthor::new("Ann", "a@b.example");
+    assert_eq!(receiver.identity().await.unwrap(), Some(ann));
+    write_file(&home.join(".gitconfig"), "[broken\n");
+    let error = receiver.identity().await.unwrap_err().to_string();
+    assert!(error.contains("`git var` failed"), "{error}");
+    let error = receiver.line_endings().await.unwrap_err().to_string();
+    assert!(error.contains("`git config` failed"), "{error}");
 }
 
 #[tokio::test]

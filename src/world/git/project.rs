@@ -19,6 +19,11 @@ pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(super) const BRANCH_PREFIX: &str = "refs/heads/";
 /// Git's message about a repository of another user that this user has not marked as trusted.
 const UNTRUSTED_MESSAGE: &str = "dubious ownership";
+/// Git's message about a directory that no repository contains.
+const NO_REPOSITORY_MESSAGE: &str = "not a git repository";
+/// The exit status of `git config`, `git rev-parse --quiet --verify` and `git symbolic-ref --quiet`
+/// for what does not exist.
+const NOT_FOUND_STATUS: i32 = 1;
 
 /// A repository of the user with a working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +71,16 @@ impl ProjectRepository {
         probe.expect_trusted().await?;
         let output = probe.run(&arguments).await?;
         if output.code != 0 {
-            return match probe
-                .run(&["rev-parse", "--is-bare-repository"])
-                .await?
-                .code
-            {
-                0 => Err(unusable_repository(dir, "it is a bare repository")
-                    .with_hint("start in a clone with a work tree")),
-                _ => Ok(None),
-            };
+            if output.stderr.contains(NO_REPOSITORY_MESSAGE) {
+                return Ok(None);
+            }
+            let bare_arguments = ["rev-parse", "--is-bare-repository"];
+            let bare_output = probe.run(&bare_arguments).await?;
+            return Err(match bare_output.code {
+                0 => unusable_repository(dir, "it is a bare repository")
+                    .with_hint("start in a clone with a work tree"),
+                _ => GitInvocation::new(dir, &bare_arguments).git_error(&bare_output.stderr),
+            });
         }
         let mut lines = text(&output.stdout)?.lines();
         let mut path = || lines.next().and_then(AbsPath::new);
@@ -148,12 +154,14 @@ impl RepositoryProbe<'_> {
             .await
     }
 
-    /// Returns the output without the newline at its end, if git succeeds.
+    /// Returns the output without the newline at its end; `None` if what is asked for does not
+    /// exist.
     async fn line(self, arguments: &[&str]) -> Result<Option<String>> {
         let output = self.run(arguments).await?;
         match output.code {
             0 => text(&output.stdout).map(|line| Some(line.to_owned())),
-            _ => Ok(None),
+            NOT_FOUND_STATUS => Ok(None),
+            _ => Err(GitInvocation::new(self.dir, arguments).git_error(&output.stderr)),
         }
     }
 

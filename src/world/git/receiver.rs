@@ -15,6 +15,10 @@ use crate::world::git::{GitInvocation, text};
 use crate::world::sys::process;
 use crate::world::sys::state_files::file;
 
+/// The exit status of `git config` for a setting that does not exist (git-config(1)).
+const NO_SUCH_SETTING_STATUS: i32 = 1;
+/// Git's message about an identity that the user has not set.
+const UNSET_IDENTITY_MESSAGE: &str = "Author identity unknown";
 /// The files next to the index that show an unfinished operation, each with its name.
 const OPERATION_FILES: &[(&str, &str)] = &[
     ("MERGE_HEAD", "merge"),
@@ -56,7 +60,8 @@ impl CommitReceiver<'_> {
             .await?;
         match output.code {
             0 => Ok(parse_author(text(&output.stdout)?)),
-            _ => Ok(None),
+            _ if output.stderr.contains(UNSET_IDENTITY_MESSAGE) => Ok(None),
+            _ => Err(self.call(&["var"]).git_error(&output.stderr)),
         }
     }
 
@@ -76,7 +81,8 @@ impl CommitReceiver<'_> {
             .await?;
         match output.code {
             0 => text(&output.stdout).map(|value| Some(value.to_owned())),
-            _ => Ok(None),
+            NO_SUCH_SETTING_STATUS => Ok(None),
+            _ => Err(self.call(&arguments).git_error(&output.stderr)),
         }
     }
 
