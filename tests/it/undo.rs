@@ -187,6 +187,24 @@ fn on_a_full_disk_nothing_is_changed() {
 }
 
 #[test]
+fn an_error_is_not_hidden_by_prepared_files_that_cannot_be_removed() {
+    let fixture = offer_layer("head -c 3000000 /dev/urandom > large");
+    // A directory on which something is mounted cannot be removed.
+    let slots = ".massgen/deliveries/log_1/slots";
+    let script = format!("mkdir {slots}; mount -t tmpfs tmpfs {slots}; $MASSGEN apply --yes");
+    let (_, err) = check(&on_own_disk(&fixture, "1m", &script), 3);
+    for expected in [
+        "No space left on device",
+        "free some space",
+        "the prepared files could not be removed",
+        "log_1/slots`",
+    ] {
+        assert!(err.contains(expected), "{expected}: {err}");
+    }
+    check(&on_own_disk(&fixture, "8m", "$MASSGEN apply --yes"), 0);
+}
+
+#[test]
 fn on_a_read_only_disk_nothing_is_changed() {
     let fixture = offer_layer("echo 2 > src/app.py; rm README.md");
     let script = format!(

@@ -489,6 +489,19 @@ impl StepRunner {
         Ok(())
     }
 
+    /// Discards the steps from this number on, because they could not be prepared. Returns `error`,
+    /// which says why; if the steps could not be discarded either, it says that too.
+    pub(super) fn discard_after_error(&mut self, number: usize, error: Error) -> Error {
+        let Err(discard_error) = self.discard_from(number) else {
+            return error;
+        };
+        let message =
+            format!("{error:#}; the prepared files could not be removed: {discard_error:#}");
+        let new_error = Error::new(error.kind(), message);
+        let hints = error.hints().iter().cloned();
+        hints.fold(new_error, Error::with_hint)
+    }
+
     /// Discards the steps from this number on, which are only prepared and have changed no path of
     /// the user's. From step 0 on, the whole journal is removed.
     pub(super) fn discard_from(&mut self, number: usize) -> Result<()> {

@@ -66,8 +66,7 @@ pub fn apply(
         let indices = match preparation {
             Ok(indices) => indices,
             Err(error) => {
-                transaction.runner.discard_from(first_number)?;
-                return Err(error);
+                return Err(transaction.runner.discard_after_error(first_number, error));
             }
         };
         let numbers = step_numbers(first_number, indices.len());

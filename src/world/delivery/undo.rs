@@ -420,10 +420,7 @@ impl AppliedDelivery {
         let first_number = self.runner.steps.len();
         let added_steps = match self.add_hunk_steps(&numbers, parts) {
             Ok(added_steps) => added_steps,
-            Err(error) => {
-                self.runner.discard_from(first_number)?;
-                return Err(error);
-            }
+            Err(error) => return Err(self.runner.discard_after_error(first_number, error)),
         };
         numbers.extend(added_steps.values().map(|step| step.number));
         let skipped = self
