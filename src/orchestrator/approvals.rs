@@ -353,7 +353,7 @@ impl AgentApprover {
             && let Err(error) = file.add(approval)
         {
             self.emit(RunEvent::Warning {
-                message: format!("the answer was saved only for this session: {error}"),
+                message: format!("the approval was saved only for this session: {error}"),
             })
             .await;
         }

@@ -353,6 +353,33 @@ fn approvals_that_are_added_at_the_same_time_are_all_kept() {
     assert!(!file.contains(&approval_of("other".to_owned())));
 }
 
+#[test]
+fn a_full_file_of_approvals_takes_no_further_one_and_says_so() {
+    const APPROVALS_MAX: usize = 1000;
+    let dir = tempfile::tempdir().unwrap();
+    let home = AbsPath::new(dir.path()).unwrap();
+    let file = ApprovalFile::in_home(&home);
+    let approval_of = |tool: &str| PersistentApproval::new(home.clone(), tool.to_owned(), vec![]);
+    let approvals: Vec<PersistentApproval> = (0..APPROVALS_MAX)
+        .map(|number| approval_of(&format!("tool{number}")))
+        .collect();
+    fs::create_dir(dir.path().join(".massgen")).unwrap();
+    let bytes = serde_json::to_vec(&approvals).unwrap();
+    fs::write(dir.path().join(APPROVALS_FILE), bytes).unwrap();
+    let other = approval_of("other");
+    let error = file.add(&other).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("already contains 1000 approvals"),
+        "{message}"
+    );
+    assert_eq!(error.hints(), ["remove approvals that you no longer need"]);
+    assert!(!file.contains(&other));
+    // The control: one that the file holds is no further one.
+    file.add(&approval_of("tool7")).unwrap();
+    assert!(file.contains(&approval_of("tool7")));
+}
+
 /// Writes a file with a program, and then answers.
 const BY_PROGRAM: &str = "
 - calls:

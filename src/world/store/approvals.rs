@@ -70,12 +70,12 @@ impl ApprovalFile {
         let mut approvals = self.read()?;
         approvals.insert(approval.clone());
         if approvals.len() > APPROVALS_MAX {
-            let message = format!("`{}` already contains {APPROVALS_MAX} answers", self.0);
+            let message = format!("`{}` already contains {APPROVALS_MAX} approvals", self.0);
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("remove answers that you no longer need"));
+                .with_hint("remove approvals that you no longer need"));
         }
         let bytes = serde_json::to_vec_pretty(&approvals)
-            .map_err(|error| Error::bug("an answer has no JSON form").with_source(error))?;
+            .map_err(|error| Error::bug("an approval has no JSON form").with_source(error))?;
         file::replace(&self.0, &bytes, FileDurability::ProcessExit)
     }
 
