@@ -60,7 +60,8 @@ pub enum CheckVerdict {
     /// It could not run.
     NotRun {
         /// The reason, as the end of a sentence.
-        why: String,
+        #[serde(rename = "why")]
+        reason: String,
     },
 }
 
@@ -144,7 +145,7 @@ impl fmt::Display for CheckVerdict {
         match self {
             CheckVerdict::Passed => f.write_str("passed"),
             CheckVerdict::Failed { how } => write!(f, "failed: {how}"),
-            CheckVerdict::NotRun { why } => write!(f, "not run: {why}"),
+            CheckVerdict::NotRun { reason } => write!(f, "not run: {reason}"),
         }
     }
 }
@@ -187,7 +188,7 @@ mod tests {
             how: "status 1".to_owned(),
         };
         let not_run = || CheckVerdict::NotRun {
-            why: "no sandbox".to_owned(),
+            reason: "no sandbox".to_owned(),
         };
         check(&[], CheckStanding::Holds);
         check(

@@ -324,8 +324,8 @@ fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
         }
         ClapErrorKind::ValueValidation => {
             let cause = std::error::Error::source(parse_error);
-            let why = cause.map(ToString::to_string).unwrap_or_default();
-            usage_error(format!("invalid value `{value}` of `{argument}`: {why}"))
+            let reason = cause.map(ToString::to_string).unwrap_or_default();
+            usage_error(format!("invalid value `{value}` of `{argument}`: {reason}"))
         }
         ClapErrorKind::MissingRequiredArgument => {
             usage_error(format!("missing argument: {argument}"))

@@ -167,9 +167,12 @@ impl RawRules {
         let mut rules = Vec::new();
         for (action, texts) in lists {
             for text in texts {
-                let rule = parse_rule(action, text, home).map_err(|why| {
-                    Error::new(ErrorKind::Config, format!("invalid rule `{text}`: {why}"))
-                        .with_hint("see `docs/rules.md`")
+                let rule = parse_rule(action, text, home).map_err(|reason| {
+                    Error::new(
+                        ErrorKind::Config,
+                        format!("invalid rule `{text}`: {reason}"),
+                    )
+                    .with_hint("see `docs/rules.md`")
                 })?;
                 rules.push(rule);
             }

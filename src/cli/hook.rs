@@ -29,15 +29,15 @@ pub(crate) fn pre_tool_use(
 ) -> u8 {
     // A bug must not allow a call.
     let result = catch_unwind(AssertUnwindSafe(|| hook_answer(host, arguments, output)));
-    let why = match result {
+    let reason = match result {
         Ok(Ok(answer)) => match output.result(&format!("{answer}\n")) {
             Ok(()) => return 0,
             Err(error) => error.to_string(),
         },
-        Ok(Err(why)) => why,
+        Ok(Err(reason)) => reason,
         Err(_) => "bug in massgen".to_owned(),
     };
-    output.note(&format!("denied: {why}"));
+    output.note(&format!("denied: {reason}"));
     DENIAL_STATUS
 }
 

@@ -148,7 +148,7 @@ fn format_line(row: &[String; COLUMNS], widths: &[usize]) -> String {
 
 /// Returns a model's own row, and one for each tier of longer requests.
 fn cells(row: &KnownModel, variables: &ConfigVariables) -> Vec<[String; COLUMNS]> {
-    let obstacle = obstacle(row, variables).map(|why| format!("no: {why}"));
+    let obstacle = obstacle(row, variables).map(|reason| format!("no: {reason}"));
     let usable = obstacle.unwrap_or_else(|| "yes".to_owned());
     let number =
         |tokens: Option<u64>| tokens.map_or(UNKNOWN.to_owned(), |tokens| tokens.to_string());

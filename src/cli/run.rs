@@ -470,8 +470,8 @@ pub(crate) fn telemetry_settings(
 ) -> Option<TelemetrySettings> {
     match TelemetrySettings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
-        Err(why) => {
-            output.warning(&format!("telemetry is disabled: {why}"));
+        Err(reason) => {
+            output.warning(&format!("telemetry is disabled: {reason}"));
             None
         }
     }

@@ -144,7 +144,7 @@ impl DirectoryDialogue<'_, '_> {
             let path = resolve_typed_path(self.ask_line(PATH_QUESTION)?.trim(), self.host);
             match directory_obstacle(&path, inspect(&path), self.host) {
                 None => return Ok(path),
-                Some(why) => self.output.note(&format!("   {why}")),
+                Some(reason) => self.output.note(&format!("   {reason}")),
             }
         }
     }
@@ -162,7 +162,7 @@ impl DirectoryDialogue<'_, '_> {
         loop {
             match parse_protected_paths(&self.ask_line(PROTECTED_PATHS_QUESTION)?, root) {
                 Ok(protected) => return Ok(protected),
-                Err(why) => self.output.note(&format!("   {why}")),
+                Err(reason) => self.output.note(&format!("   {reason}")),
             }
         }
     }

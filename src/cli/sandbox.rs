@@ -82,7 +82,7 @@ async fn wait_for_command(
         () = proxy.wait_for_output() => {}
         () = stop.immediate.cancelled() => {}
     }
-    result?.map_err(|why| Error::new(ErrorKind::Environment, why))
+    result?.map_err(|reason| Error::new(ErrorKind::Environment, reason))
 }
 
 /// Opens a proxy to massgen's standard streams, and the streams that the command gets instead.

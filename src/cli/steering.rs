@@ -118,13 +118,15 @@ impl SteeringInput {
     /// was not sent.
     pub(crate) fn send_line(&self, line: &str) -> Option<String> {
         let line = line.trim();
-        if let Some(why) = reason_against_sending(line) {
+        if let Some(reason) = reason_against_sending(line) {
             let line = quote(line);
-            return Some(format!("{line} was not sent: {why}; Ctrl-C stops the run"));
+            return Some(format!(
+                "{line} was not sent: {reason}; Ctrl-C stops the run"
+            ));
         }
         let message = parse_message(line, self.sender.agents());
         let error = self.sender.send(message).err();
-        error.map(|why| format!("your message was not sent: {why}"))
+        error.map(|reason| format!("your message was not sent: {reason}"))
     }
 
     /// Sends a message to each of its recipients.
@@ -153,7 +155,12 @@ impl SteeringInput {
         let errors = results.filter_map(std::result::Result::err);
         let file = escape_name(&file);
         errors
-            .map(|why| format!("`{file}` in the inbox was not sent: {}", escape_name(&why)))
+            .map(|reason| {
+                format!(
+                    "`{file}` in the inbox was not sent: {}",
+                    escape_name(&reason)
+                )
+            })
             .collect()
     }
 }

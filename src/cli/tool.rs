@@ -80,14 +80,18 @@ async fn wait_for_result(
     wait_or_interrupt(task, &stop, &interrupt).await
 }
 
-fn denial_report(why: &str) -> (String, ExitStatus) {
-    rejection_report(why, "deny", ExitStatus::Denied)
+fn denial_report(reason: &str) -> (String, ExitStatus) {
+    rejection_report(reason, "deny", ExitStatus::Denied)
 }
 
-fn rejection_report(why: &str, decision: &'static str, status: ExitStatus) -> (String, ExitStatus) {
+fn rejection_report(
+    reason: &str,
+    decision: &'static str,
+    status: ExitStatus,
+) -> (String, ExitStatus) {
     let report = ToolCallReport {
         ok: false,
-        output: why,
+        output: reason,
         exit: None,
         decision,
     };

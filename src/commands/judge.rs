@@ -53,11 +53,11 @@ pub fn check_line(
     line: &str,
     command_line: &ParsedCommandLine,
 ) -> Option<CommandCheck> {
-    let why = rules.completeness_reason()?;
+    let completeness_reason = rules.completeness_reason()?;
     let refusal = command_line.unparsed_reason.map(|reason| CommandRefusal {
         rule: UNREADABLE,
         command: single_line(line, QUOTED_CHARS_MAX),
-        reason: format!("{reason}, and {why}"),
+        reason: format!("{reason}, and {completeness_reason}"),
         suggestion: "write simpler commands, one call each, or put them into a script".to_owned(),
     });
     Some(CommandCheck {
@@ -133,12 +133,13 @@ fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
 
 /// Refuses a command that is known only at run time: it cannot be compared with a list.
 fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
-    let why = rules.completeness_reason()?;
+    let completeness_reason = rules.completeness_reason()?;
     let has_no_name = command.program().is_none() && !command.words.is_empty();
     if !has_no_name && command.wrapped_kind != WrappedKind::Unknown {
         return None;
     }
-    let reason = format!("which command it runs is known only when it runs, and {why}");
+    let reason =
+        format!("which command it runs is known only when it runs, and {completeness_reason}");
     Some(refusal(
         UNKNOWN,
         command,

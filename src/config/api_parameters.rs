@@ -343,8 +343,8 @@ mod tests {
                 assert_eq!(unsent_reason(key, gemini, model), None, "{model}");
                 assert_eq!(separate_tool(key, gemini, model), separate, "{model}");
             }
-            let why = unsent_reason(key, gemini, "gemma-3-27b-it").unwrap();
-            assert!(why.contains("before Gemini 3"), "{why}");
+            let reason = unsent_reason(key, gemini, "gemma-3-27b-it").unwrap();
+            assert!(reason.contains("before Gemini 3"), "{reason}");
         }
         assert_eq!(unsent_reason("seed", gemini, "gemini-2.5-flash"), None);
     }

@@ -119,8 +119,8 @@ mod tests {
             ("a)|(?:b", "unopened group"),
             ("a{1000}{1000}{1000}", "size limit"),
         ] {
-            let why = ToolMatcher::parse(text).unwrap_err();
-            assert!(why.contains(expected), "{why}");
+            let reason = ToolMatcher::parse(text).unwrap_err();
+            assert!(reason.contains(expected), "{reason}");
         }
         assert!(ToolMatcher::parse(&"a".repeat(1001)).is_err());
     }

@@ -126,8 +126,8 @@ impl CheckRunner {
             let (verdict, tail) = match &environment {
                 Ok(environment) => environment.run_check(check, deadline).await,
                 Err(error) => {
-                    let why = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
-                    (CheckVerdict::NotRun { why }, String::new())
+                    let reason = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
+                    (CheckVerdict::NotRun { reason }, String::new())
                 }
             };
             drop(environment);
@@ -255,7 +255,7 @@ impl CheckEnvironment {
         check: &CheckConfig,
         deadline: &RunDeadline,
     ) -> (CheckVerdict, String) {
-        let not_run = |why: String| (CheckVerdict::NotRun { why }, String::new());
+        let not_run = |reason: String| (CheckVerdict::NotRun { reason }, String::new());
         let call = ToolCall::ExecuteCommand {
             command: check.command.clone(),
             timeout_seconds: Some(check.timeout_seconds),
@@ -284,7 +284,7 @@ impl CheckEnvironment {
             Ok(Ok(CheckCommandOutcome::Failed { how, output })) => {
                 (CheckVerdict::Failed { how }, output_tail(&output))
             }
-            Ok(Err(why)) => not_run(single_line(&why, TAIL_CHARS_MAX)),
+            Ok(Err(reason)) => not_run(single_line(&reason, TAIL_CHARS_MAX)),
             Err(_) => not_run("internal error in massgen".to_owned()),
         }
     }

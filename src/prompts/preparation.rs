@@ -249,14 +249,14 @@ mod tests {
         let message = persona_message(&personas[&one], PersonaLifetime::FirstAnswer);
         assert!(message.contains("<persona>\nYou doubt."), "{message}");
         assert!(message.contains("drop it"), "{message}");
-        for (unusable, why) in [
+        for (unusable, reason) in [
             ("", "no JSON"),
             ("{\"agent3\": \"x\"}", "names no agent"),
             ("[1]", "no JSON"),
             ("} {", "no JSON"),
         ] {
             let error = parse_personas(unusable, &agents()).unwrap_err();
-            assert!(error.contains(why), "{unusable}: {error}");
+            assert!(error.contains(reason), "{unusable}: {error}");
         }
         let long = format!("{{\"agent1\": \"{}\"}}", "x".repeat(REPLY_BYTES_MAX));
         assert!(parse_personas(&long, &agents()).is_err());

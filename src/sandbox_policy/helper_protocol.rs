@@ -36,7 +36,7 @@ pub enum HelperReport {
         /// The step that failed.
         step: String,
         /// The system's error message.
-        why: String,
+        reason: String,
     },
     /// The program has exited but left processes behind, which are now killed.
     LeftBehind,
@@ -73,7 +73,7 @@ mod tests {
     fn a_frame_says_how_long_it_is() {
         let report = HelperReport::Refused {
             step: "making namespaces".to_owned(),
-            why: "Operation not permitted (os error 1)".to_owned(),
+            reason: "Operation not permitted (os error 1)".to_owned(),
         };
         let frame = encode_frame(&report).unwrap();
         let (header, body) = frame.split_first_chunk().unwrap();

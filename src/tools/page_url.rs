@@ -88,7 +88,10 @@ mod tests {
         #[track_caller]
         fn check(text: &str, expected: Result<&str, &str>) {
             let parsed = PageUrl::parse(text);
-            let parsed = parsed.as_ref().map(PageUrl::as_str).map_err(|why| *why);
+            let parsed = parsed
+                .as_ref()
+                .map(PageUrl::as_str)
+                .map_err(|reason| *reason);
             assert_eq!(parsed, expected, "{text}");
         }
         check("https://Example.org/a?b#c", Ok("https://example.org/a?b"));

@@ -432,7 +432,7 @@ fn calls_of_a_program_need_approval_and_denials_reach_it() {
 
 #[test]
 fn an_invalid_reply_of_an_approval_program_denies() {
-    for (reply, why) in [
+    for (reply, reason) in [
         (
             "{\"answer\": \"no\", \"reason\": \"not on a Friday\"}\n",
             "not on a Friday",
@@ -447,7 +447,7 @@ fn an_invalid_reply_of_an_approval_program_denies() {
         assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
         assert_eq!(read_agent_file(finished.project()), "", "{reply}");
         assert!(
-            finished.stderr().contains(why),
+            finished.stderr().contains(reason),
             "{reply}: {}",
             finished.stderr()
         );
@@ -474,7 +474,7 @@ fn a_silent_approval_program_times_out_as_configured() {
 
 #[test]
 fn a_missing_approval_socket_is_an_error_before_the_run() {
-    for (socket, why) in [
+    for (socket, reason) in [
         (
             "/nowhere/ask.sock",
             "no program listens on `/nowhere/ask.sock`",
@@ -484,7 +484,7 @@ fn a_missing_approval_socket_is_an_error_before_the_run() {
         let refused = project(WRITES_TWICE)
             .args(["--approval-socket", socket])
             .failure(2);
-        assert!(refused.stderr().contains(why), "{}", refused.stderr());
+        assert!(refused.stderr().contains(reason), "{}", refused.stderr());
         assert_eq!(logged_answers(refused.project()), Vec::<Value>::new());
     }
 }

@@ -600,7 +600,7 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
     // The second one fails before its config is read.
     let commit = json!({"git": victim, "commit": "0".repeat(40)});
     let without_files = json!({"id": "c0", "text": "Fix", "project": commit});
-    for (team, task, why) in [
+    for (team, task, reason) in [
         (&writes_to_link, task("Fix"), "may not write to"),
         (
             &keyed,
@@ -618,7 +618,7 @@ fn a_cell_writes_through_no_symlink_and_keeps_no_key() {
         let result = fs::read_to_string(batch_dir(&project).join("results/c0.jsonl")).unwrap();
         // The error names the directory that the link leads to, or the project.
         for shown in [output, result] {
-            assert!(shown.contains(why), "{shown}");
+            assert!(shown.contains(reason), "{shown}");
             assert!(shown.contains("victim-[redacted]"), "{shown}");
             assert!(!shown.contains(KEY), "{shown}");
         }

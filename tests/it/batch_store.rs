@@ -607,14 +607,14 @@ fn the_last_batch_is_one_that_was_created_here() {
     let parts = ["batch_2099", "2 newer batches", "not created by massgen"];
     assert!(parts.iter().all(|part| warning.contains(part)), "{warning}");
     // Named, or as the only one, each is refused with its reason.
-    for (name, why) in [
+    for (name, reason) in [
         ("batch_2098", "damaged"),
         ("batch_2099", "not created by massgen"),
     ] {
         let found = find(name, &batches).unwrap();
         assert_eq!(found.warning, None);
         let error = found.batch.record().unwrap_err().to_string();
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(reason), "{error}");
         let found = find(&own.name(), &batches).unwrap();
         assert_eq!((found.batch, found.warning), (own.clone(), None));
     }

@@ -156,7 +156,7 @@ fn a_check_that_cannot_be_run_says_why() {
 fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
     let checks = "checks: [{name: holds, command: 'true'}]\n";
     let off = "enable_mcp_command_line: true\ncommand_line_sandbox: 'off'";
-    for (keys, flags, why) in [
+    for (keys, flags, reason) in [
         (off, &[][..], "with the sandbox off"),
         ("", &["--sandbox", "off"], "with the sandbox off"),
         (
@@ -167,7 +167,7 @@ fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
     ] {
         let refused = project(checks, keys).args(flags).failure(3);
         let message = "required check `holds` cannot run on the work of `one`: ";
-        let message = format!("{message}{why}");
+        let message = format!("{message}{reason}");
         assert!(refused.stderr().contains(&message), "{}", refused.stderr());
         let sessions = fs::read_dir(refused.project().path(".massgen/sessions"));
         assert_eq!(sessions.unwrap().count(), 0);

@@ -704,8 +704,8 @@ fn configs_are_checked_one_after_another() {
     );
     // A named pipe without a writer would block; a pipe that massgen was given is read.
     let pipe = typed(&["pipe.yaml"]).failure(2);
-    let why = "\ncaused by: it is a named pipe, not a file\nhint: name a file";
-    assert!(pipe.stdout().contains(why), "{}", pipe.stdout());
+    let reason = "\ncaused by: it is a named pipe, not a file\nhint: name a file";
+    assert!(pipe.stdout().contains(reason), "{}", pipe.stdout());
     let piped = typed(&["/dev/stdin"]).stdin(BAD_CONFIG).failure(2);
     assert!(
         piped.stdout().contains("unknown key `modle`"),

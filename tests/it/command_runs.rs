@@ -236,8 +236,8 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
         fs::rename(root.join("other"), root.join("project")).unwrap();
         let after = run();
         assert!(!after.contains("another"), "level {level}: {after}");
-        let why = "it was replaced after it was granted";
-        assert!(after.contains(why), "level {level}: {after}");
+        let reason = "it was replaced after it was granted";
+        assert!(after.contains(reason), "level {level}: {after}");
     }
 }
 
@@ -272,10 +272,10 @@ fn level_overlay_is_unavailable_for_a_write_path_with_a_mount_in_it() {
             text(&output.stderr),
         )
     };
-    let why = "is a separate file system inside";
+    let reason = "is a separate file system inside";
     let (code, _, stderr) = run("overlay");
     assert_eq!(code, Some(3), "{stderr}");
-    assert!(stderr.contains(why), "{stderr}");
+    assert!(stderr.contains(reason), "{stderr}");
     let (code, shown, stderr) = run("auto");
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("sandbox level `namespaces`"), "{stderr}");
@@ -361,8 +361,8 @@ fn level_overlay_is_unavailable_for_a_write_path_with_files_of_others() {
     };
     let refused = run("overlay");
     assert_eq!(refused.code(), Some(3));
-    let why = "belongs to another user or group";
-    assert!(refused.stderr().contains(why), "{}", refused.stderr());
+    let reason = "belongs to another user or group";
+    assert!(refused.stderr().contains(reason), "{}", refused.stderr());
     let done = run("auto");
     assert_eq!(done.code(), Some(0), "{}", done.stderr());
     assert!(

@@ -38,7 +38,8 @@ const RACED_CALLS: usize = 500;
 #[serde(deny_unknown_fields)]
 struct Case {
     id: String,
-    why: String,
+    #[serde(rename = "why")]
+    description: String,
     phase: String,
     tool: String,
     args: Value,
@@ -62,7 +63,7 @@ impl From<shipped::SelftestCase> for Case {
         };
         Self {
             id: case.id,
-            why: case.why,
+            description: case.description,
             phase: case.phase.to_string(),
             tool: case.tool,
             args: case.args,
@@ -100,7 +101,7 @@ fn attacks_change_nothing_and_ordinary_calls_work() {
     for case in own.chain(shipped) {
         cases += 1;
         if let Err(failure) = run(&case) {
-            failures.push(format!("{} ({}): {failure}", case.id, case.why));
+            failures.push(format!("{} ({}): {failure}", case.id, case.description));
         }
     }
     assert!(cases >= CASES_MIN, "only {cases} cases");

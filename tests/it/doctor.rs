@@ -757,11 +757,11 @@ fn commands_are_sandboxed_or_the_reason_is_reported() {
             "{commands:?}"
         ),
         "warning" => {
-            let why = finding_about(&finished, "sandbox", "stronger levels");
-            assert!(why.message.contains("level `overlay`: "), "{why:?}");
+            let finding = finding_about(&finished, "sandbox", "stronger levels");
+            assert!(finding.message.contains("level `overlay`: "), "{finding:?}");
             assert!(
-                !why.remedy.is_empty() && !commands.remedy.is_empty(),
-                "{why:?}"
+                !finding.remedy.is_empty() && !commands.remedy.is_empty(),
+                "{finding:?}"
             );
         }
         other => panic!("{other}: {commands:?}"),

@@ -39,8 +39,8 @@ fn an_undo_names_the_commit_that_stays() {
     let name = pipeline_dir(unapplied.project());
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
     let refused = unapplied.then(["undo", &name]).failure(2);
-    let why = format!("nothing of `{name}` was applied");
-    assert!(refused.stderr().contains(&why), "{}", refused.stderr());
+    let reason = format!("nothing of `{name}` was applied");
+    assert!(refused.stderr().contains(&reason), "{}", refused.stderr());
     let applied = refused
         .then(["apply", "last", "--history", "none"])
         .success();

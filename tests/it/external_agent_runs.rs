@@ -73,13 +73,16 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
     let gone_on = |arguments: &[&str]| project.command().args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let unnamed = gone_on(&["--continue"]);
-    let why = text(&unnamed.stderr);
-    assert!(!unnamed.status.success(), "{why}");
-    assert!(why.contains("would start the program `python3`"), "{why}");
+    let stderr = text(&unnamed.stderr);
+    assert!(!unnamed.status.success(), "{stderr}");
+    assert!(
+        stderr.contains("would start the program `python3`"),
+        "{stderr}"
+    );
     let named = gone_on(&["--continue", "--config", "team.yaml"]);
-    let why = text(&named.stderr);
-    assert!(named.status.success(), "{why}");
-    assert!(text(&named.stdout).contains("presented"), "{why}");
+    let stderr = text(&named.stderr);
+    assert!(named.status.success(), "{stderr}");
+    assert!(text(&named.stdout).contains("presented"), "{stderr}");
     let read = |path: &str| fs::read_to_string(project.path(path)).unwrap();
     assert_eq!(read("out/new.txt"), "delivered");
     assert_eq!(read("w1/prompts.txt").trim(), prompts);
@@ -213,8 +216,8 @@ fn the_usage_of_an_external_agent_is_priced_by_its_model_or_unknown() {
         // Without a model, there is no price to apply the limit to.
         let refused = run(kind, "", "counts", limit);
         assert_eq!(refused.code(), Some(2), "{}", refused.stderr());
-        let why = "the program of `one` chooses its model";
-        assert!(refused.stderr().contains(why), "{}", refused.stderr());
+        let reason = "the program of `one` chooses its model";
+        assert!(refused.stderr().contains(reason), "{}", refused.stderr());
         let unlimited = run(kind, "", "counts", "");
         assert_eq!(unlimited.code(), Some(0), "{}", unlimited.stderr());
         assert_eq!(
@@ -354,7 +357,7 @@ fn an_external_agent_that_does_not_ask_has_no_role_without_commands() {
         let arguments = ["--config", "team.yaml", "go"];
         let finished = project.file("team.yaml", config).args(arguments).run();
         assert_eq!(finished.code(), Some(code), "{kind}: {}", finished.stderr());
-        let why = "external agent `planner` runs commands by itself";
-        assert_eq!(finished.stderr().contains(why), code != 0, "{kind}");
+        let reason = "external agent `planner` runs commands by itself";
+        assert_eq!(finished.stderr().contains(reason), code != 0, "{kind}");
     }
 }

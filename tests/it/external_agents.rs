@@ -403,9 +403,9 @@ fn an_agent_that_asks_only_for_what_is_denied_drops_out() {
     steps.push(denied());
     let (finished, _) = run("acp", &steps);
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
-    let why =
+    let reason =
         "20 requests of the program in a row were denied, the last with: denied: it does not say";
-    assert!(finished.stderr().contains(why), "{}", finished.stderr());
+    assert!(finished.stderr().contains(reason), "{}", finished.stderr());
     assert_eq!(events(&finished, "retrying").len(), 0);
 }
 
@@ -579,8 +579,8 @@ fn a_program_that_exits_at_once_is_started_twice() {
     let finished = start("echo 'usage: agent' >&2; exit 7\n");
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
     assert_eq!(events(&finished, "retrying").len(), 1);
-    let why = "the program does not start: the program has exited; it ended with status 7; it wrote: usage: agent";
-    assert!(finished.stderr().contains(why), "{}", finished.stderr());
+    let reason = "the program does not start: the program has exited; it ended with status 7; it wrote: usage: agent";
+    assert!(finished.stderr().contains(reason), "{}", finished.stderr());
     let finished = start("test -e once && exec \"$@\"; touch once; exit 7\n");
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     assert_eq!(events(&finished, "retrying").len(), 1);

@@ -158,8 +158,8 @@ fn read(urls: &[String], keys: &str, rest: &str) -> (FinishedCommand, BTreeMap<S
     for event in events(&finished, "tool_called") {
         let arguments: Value = serde_json::from_str(event["arguments"].as_str().unwrap()).unwrap();
         let url = arguments["url"].as_str().unwrap().to_owned();
-        if let Some(why) = event["denied"].as_str() {
-            results.insert(url.clone(), why.to_owned());
+        if let Some(reason) = event["denied"].as_str() {
+            results.insert(url.clone(), reason.to_owned());
         }
         addresses.insert(event["call_id"].as_str().unwrap().to_owned(), url);
     }

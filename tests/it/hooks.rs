@@ -389,10 +389,10 @@ fn hooks_apply_to_calls_of_other_programs() {
     let on = |matcher: &str, command: &str| {
         format!("{{PreToolUse: [{{matcher: '{matcher}', hooks: ['{command}']}}]}}")
     };
-    let (allowed, why) = asked(&on("write_file", "exit 2"), "Write", file.clone());
+    let (allowed, reason) = asked(&on("write_file", "exit 2"), "Write", file.clone());
     assert!(
-        !allowed && why.contains("a hook of the user's denies it"),
-        "{why}"
+        !allowed && reason.contains("a hook of the user's denies it"),
+        "{reason}"
     );
     assert!(asked(&on("edit_file", "exit 2"), "Write", file.clone()).0);
     let command = json!({"command": "ls"});

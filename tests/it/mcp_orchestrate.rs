@@ -107,11 +107,11 @@ fn result_of(step: &Value) -> &Value {
 
 /// Checks that a step was refused with these words.
 #[track_caller]
-fn assert_refused(step: &Value, why: &[&str]) {
+fn assert_refused(step: &Value, reasons: &[&str]) {
     assert_eq!(step["result"]["isError"], true, "{step}");
     let text = step["result"]["content"][0]["text"].as_str().unwrap();
-    for why in why {
-        assert!(text.contains(why), "{why}\n{text}");
+    for reason in reasons {
+        assert!(text.contains(reason), "{reason}\n{text}");
     }
 }
 
@@ -178,9 +178,9 @@ fn a_run_is_started_followed_and_reported() {
 #[test]
 fn a_task_opens_nothing_and_changes_nothing_of_the_team() {
     let project = project(1, "");
-    let check = |given: Value, why: &[&str]| {
+    let check = |given: Value, reasons: &[&str]| {
         let steps = json!([{"tool": "run_task", "with": given}]);
-        assert_refused(&run_server_steps(&project, &[], &steps)[0], why);
+        assert_refused(&run_server_steps(&project, &[], &steps)[0], reasons);
         assert_eq!(read(&project, "out/made.txt"), None);
     };
     let closed = ["does not open", "for reading", "hint: "];
@@ -394,9 +394,9 @@ fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
 
 #[test]
 fn invalid_arguments_are_reported_before_a_client_connects() {
-    let check = |arguments: &[&str], code: i32, why: &str| {
+    let check = |arguments: &[&str], code: i32, reason: &str| {
         let finished = project(1, "").args(arguments).failure(code);
-        assert!(finished.stderr().contains(why), "{}", finished.stderr());
+        assert!(finished.stderr().contains(reason), "{}", finished.stderr());
         assert_eq!(finished.stdout(), "");
     };
     check(&["mcp", "orchestrate"], 2, "--config");

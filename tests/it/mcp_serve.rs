@@ -151,12 +151,12 @@ impl StdioMcpServer {
         text(&answer)
     }
 
-    /// Checks that a call answers with an error that contains `why`.
+    /// Checks that a call answers with an error that contains `reason`.
     #[track_caller]
-    fn fails(&mut self, tool: &str, arguments: &Value, why: &str) {
+    fn fails(&mut self, tool: &str, arguments: &Value, reason: &str) {
         let answer = self.call(tool, arguments);
         assert_eq!(answer["result"]["isError"], true, "{answer}");
-        assert!(text(&answer).contains(why), "{answer}");
+        assert!(text(&answer).contains(reason), "{answer}");
     }
 
     /// Closes the streams, and returns the exit status and standard error.
@@ -595,9 +595,9 @@ fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
         "      mcp_servers: [{name: broken, command: bash, args: [-c, 'exit 3'], required: true}]";
     let mut served = StdioMcpServer::start(project_with_servers(broken), &OF_WRITER);
     let listed = served.ask("tools/list", &json!({}));
-    let why = listed["error"]["message"].as_str().unwrap();
+    let message = listed["error"]["message"].as_str().unwrap();
     assert!(
-        why.contains("the server `broken` cannot be used"),
+        message.contains("the server `broken` cannot be used"),
         "{listed}"
     );
     served.fails("mcp__broken__x", &json!({}), "`broken`");
@@ -617,8 +617,8 @@ fn a_server_that_fails_is_left_out_and_one_that_is_refused_stays_an_error() {
         // More often than a server is started.
         for _ in 0..5 {
             let listed = served.ask("tools/list", &json!({}));
-            let why = listed["error"]["message"].as_str().unwrap_or_default();
-            assert_eq!(why.contains("the server `own`"), is_refused, "{listed}");
+            let message = listed["error"]["message"].as_str().unwrap_or_default();
+            assert_eq!(message.contains("the server `own`"), is_refused, "{listed}");
             assert_eq!(listed["result"]["tools"].is_array(), !is_refused);
         }
     }

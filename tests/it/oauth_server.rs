@@ -222,8 +222,8 @@ fn token(
     state: &mut State,
 ) -> ScriptedResponse {
     let form: BTreeMap<_, _> = parse(&request.bytes).into_owned().collect();
-    let refused = |why: &str| {
-        let body = json!({"error": why}).to_string();
+    let refused = |error: &str| {
+        let body = json!({"error": error}).to_string();
         ScriptedResponse::whole("400 Bad Request", &["content-type: application/json"], body)
     };
     if behaviour.client.is_some() && !request.headers.contains_key("authorization") {

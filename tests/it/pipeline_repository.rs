@@ -339,9 +339,9 @@ fn a_tree_elsewhere_is_none_of_the_projects() {
 }
 
 /// Creates `private`, a repository with a secret, and next to it `project`, with `make`; checks
-/// that it is rejected because of `why`.
+/// that it is rejected because of `reason`.
 #[track_caller]
-fn check_stranger(make: fn(&Path, &Path), why: &str) {
+fn check_stranger(make: fn(&Path, &Path), reason: &str) {
     let dir = tempfile::tempdir().unwrap();
     let private = dir.path().join("private");
     fs::create_dir(&private).unwrap();
@@ -354,7 +354,7 @@ fn check_stranger(make: fn(&Path, &Path), why: &str) {
     let project = Project::new().config(&pipeline_config("stages: [implementer]", &agents, ""));
     make(&private, &project.path(""));
     let refused = project.args(["go"]).failure(3);
-    assert!(refused.stderr().contains(why), "{}", refused.stderr());
+    assert!(refused.stderr().contains(reason), "{}", refused.stderr());
     assert!(!refused.stderr().contains("TOPSECRET"));
 }
 

@@ -623,7 +623,7 @@ fn doctor_says_what_a_cluster_lacks() {
         }
         project.args(["doctor", "--config", "team.yaml"])
     };
-    let lacks = |fault: &str, why: &str| {
+    let lacks = |fault: &str, reason: &str| {
         fs::write(cluster.path().join(fault), "").unwrap();
         let finished = doctor().failure(3);
         let line = finished
@@ -631,7 +631,7 @@ fn doctor_says_what_a_cluster_lacks() {
             .lines()
             .find(|line| line.contains(" cluster "));
         assert!(
-            line.is_some_and(|line| line.starts_with("missing") && line.contains(why)),
+            line.is_some_and(|line| line.starts_with("missing") && line.contains(reason)),
             "{}",
             finished.stdout()
         );

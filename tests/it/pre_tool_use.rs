@@ -250,11 +250,11 @@ orchestrator: {context_paths: [ro]}
 
 /// Checks that nothing is printed, and that the exit status denies.
 #[track_caller]
-fn assert_denied(project: Project, input: &str, why: &str) {
+fn assert_denied(project: Project, input: &str, reason: &str) {
     let finished = project.stdin(input).run();
     assert_eq!(finished.code(), Some(2), "{}", finished.stderr());
     assert_eq!(finished.stdout(), "");
-    assert!(finished.stderr().contains(why), "{}", finished.stderr());
+    assert!(finished.stderr().contains(reason), "{}", finished.stderr());
 }
 
 #[test]

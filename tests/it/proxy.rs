@@ -164,7 +164,7 @@ fn other_hosts_and_addresses_are_refused() {
         let local = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         local.set_nonblocking(true).unwrap();
         let local_port = local.local_addr().unwrap().port();
-        for (host, at, status, why) in [
+        for (host, at, status, reason) in [
             ("other.example", server, "403", "not listed"),
             ("public.example.evil.net", server, "403", "not listed"),
             (
@@ -185,7 +185,7 @@ fn other_hosts_and_addresses_are_refused() {
                 answer.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{host}: {answer}"
             );
-            assert!(answer.contains(why), "{host}: {answer}");
+            assert!(answer.contains(reason), "{host}: {answer}");
         }
         let accepted = local.accept().map_err(|error| error.kind());
         assert_eq!(accepted.unwrap_err(), io::ErrorKind::WouldBlock);

@@ -746,7 +746,7 @@ fn a_config_that_was_found_records_inside_the_project_only() {
             "",
         )
     };
-    for (file, why) in [
+    for (file, reason) in [
         ("/tmp/massgen-recording.yaml", "outside this directory"),
         ("../../recording.yaml", "outside this directory"),
         ("../link/recording.yaml", "outside this directory"),
@@ -756,7 +756,7 @@ fn a_config_that_was_found_records_inside_the_project_only() {
         let project = Project::new().link("link", "/tmp").dir(".git/hooks");
         let finished = project.config(&config(file)).args(["go"]).failure(2);
         assert!(
-            finished.stderr().contains(why),
+            finished.stderr().contains(reason),
             "{file}: {}",
             finished.stderr()
         );

@@ -394,11 +394,11 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
             network: None,
         };
         let exit_reason = fixture.sandbox.run(&policy, wait).unwrap().exit_reason;
-        let ExitReason::Refused { step, why } = &exit_reason else {
+        let ExitReason::Refused { step, reason } = &exit_reason else {
             panic!("{exit_reason:?}");
         };
         assert!(
-            step.contains("missing") || why.contains("missing"),
+            step.contains("missing") || reason.contains("missing"),
             "{exit_reason:?}"
         );
         assert!(!fixture.path("ws").join("ran").as_path().exists());

@@ -195,15 +195,19 @@ impl SandboxFixture {
 
     /// Checks that the sandbox cannot be built, at this step.
     #[track_caller]
-    fn check_refused(&self, expected_step: &str, expected_why: &str) {
+    fn check_refused(&self, expected_step: &str, expected_reason: &str) {
         let ran = self.ran("echo it runs");
         assert_eq!(ran.stdout, "", "{}", self.label());
-        let [HelperReport::Refused { step, why }] = ran.reports.as_slice() else {
+        let [HelperReport::Refused { step, reason }] = ran.reports.as_slice() else {
             panic!("{}: {ran:?}", self.label());
         };
         let step_rel = step.replace(self.path("").to_str().unwrap(), "");
-        assert_eq!(step_rel, expected_step, "{}: {why}", self.label());
-        assert!(why.contains(expected_why), "{}: {why}", self.label());
+        assert_eq!(step_rel, expected_step, "{}: {reason}", self.label());
+        assert!(
+            reason.contains(expected_reason),
+            "{}: {reason}",
+            self.label()
+        );
     }
 }
 
@@ -260,10 +264,10 @@ fn a_directory_that_replaces_a_granted_one_is_not_opened() {
         fs::create_dir_all(fixture.path("notes/inner")).unwrap();
         let ran = fixture.ran("echo ran");
         assert_eq!(ran.stdout, "", "{}", fixture.label());
-        let why = format!("{:?}", ran.reports);
+        let reports = format!("{:?}", ran.reports);
         assert!(
-            why.contains("it was replaced after it was granted"),
-            "{why}"
+            reports.contains("it was replaced after it was granted"),
+            "{reports}"
         );
     }
 }

@@ -452,8 +452,8 @@ fn check_refused(prepare: impl Fn(&LandlockFixture, &mut SandboxPolicy), expecte
         prepare(&fixture, &mut policy);
         let done = fixture.run(&policy);
         match done.reports.as_slice() {
-            [HelperReport::Refused { step, why }] => {
-                let message = format!("{step}: {why}");
+            [HelperReport::Refused { step, reason }] => {
+                let message = format!("{step}: {reason}");
                 assert!(message.contains(expected), "{message}");
             }
             other => panic!("{other:?}"),

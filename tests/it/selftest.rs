@@ -162,7 +162,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
         .filter(|(_, held)| *held == CaseVerdict::Held)
     {
         if !does_harm_alone(&runner, case).await {
-            harmless.push(format!("{} ({})", case.id, case.why));
+            harmless.push(format!("{} ({})", case.id, case.description));
         }
     }
     assert!(harmless.is_empty(), "\n{}", harmless.join("\n"));

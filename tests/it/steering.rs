@@ -394,7 +394,7 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
     );
     let warnings = steered.warnings();
     assert_eq!(warnings.len(), 10, "{warnings:#?}");
-    for (file, why) in [
+    for (file, reason) in [
         ("msg_2", "invalid type: integer `3`, expected a string"),
         ("msg_3", "expected"),
         ("msg_4", "it has more than 131072 bytes"),
@@ -410,7 +410,7 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
         ("msg_dir", "expected a regular file"),
     ] {
         let matches =
-            |warning: &&&str| warning.contains(&format!("{file}.json")) && warning.contains(why);
+            |warning: &&&str| warning.contains(&format!("{file}.json")) && warning.contains(reason);
         assert!(
             warnings.iter().any(|warning| matches(&warning)),
             "{file}: {warnings:#?}"

@@ -409,7 +409,7 @@ fn nothing_is_exported_unless_the_environment_asks_for_it() {
 
 /// Checks that the run is the same as without a collector, except for one warning.
 #[track_caller]
-fn check_unharmed(finished: &FinishedCommand, shown_url: &str, why: &str) {
+fn check_unharmed(finished: &FinishedCommand, shown_url: &str, reason: &str) {
     assert_eq!(finished.stdout(), "CANARY, it is done.\n");
     let is_warning = |line: &&str| line.starts_with("warning: telemetry: ");
     let warnings: Vec<&str> = finished.stderr().lines().filter(is_warning).collect();
@@ -417,7 +417,7 @@ fn check_unharmed(finished: &FinishedCommand, shown_url: &str, why: &str) {
         panic!("{}", finished.stderr());
     };
     assert!(
-        warning.contains(shown_url) && warning.contains(why),
+        warning.contains(shown_url) && warning.contains(reason),
         "{warning}"
     );
     let last = finished.stderr().lines().last().unwrap_or_default();

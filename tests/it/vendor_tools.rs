@@ -230,8 +230,8 @@ fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
         finished.stderr()
     );
     let requests = endpoint.server.requests();
-    let why = "its only reply calls a tool instead of giving a result";
-    assert!(requests.iter().any(|request| request.body.contains(why)));
+    let reason = "its only reply calls a tool instead of giving a result";
+    assert!(requests.iter().any(|request| request.body.contains(reason)));
 }
 
 #[test]

@@ -50,9 +50,9 @@ fn read(server: &WebServer, path: &str) -> Option<String> {
 }
 
 #[track_caller]
-fn check_refused(reply: &Reply, status: u16, why: &str) {
+fn check_refused(reply: &Reply, status: u16, reason: &str) {
     assert_eq!(reply.status, status, "{reply:?}");
-    assert!(reply.body.contains(why), "{why}: {reply:?}");
+    assert!(reply.body.contains(reason), "{reason}: {reply:?}");
 }
 
 /// Checks that a decision about anything but the `hunks` that the page shows is refused.
@@ -303,12 +303,12 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     stale["hunks"][0]["index"] = 1.into();
     let twice = json!([made, undone.hunk(0), undone.hunk(1)]);
     let unknown = json!([made, {"path": "out/b", "take": true}]);
-    for (files, status, why) in [
+    for (files, status, reason) in [
         (json!([made, stale]), 409, "not the one that the page shows"),
         (twice, 400, "named twice"),
         (unknown, 409, "is not a change"),
     ] {
-        check_refused(&undone.deliver(&files), status, why);
+        check_refused(&undone.deliver(&files), status, reason);
         undone.expect_files(BEFORE, None);
     }
 

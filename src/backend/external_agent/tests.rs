@@ -93,12 +93,12 @@ fn an_acp_agent_is_initialized_prompted_and_decoded() {
 #[test]
 fn an_acp_agent_that_refuses_is_reported() {
     let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
-    let why = "the program reported an error: no key".to_owned();
+    let reason = "the program reported an error: no key".to_owned();
     assert_eq!(
         decode(&mut prompted_agent(), &refuses(1)),
-        Err(ExternalAgentError::Permanent(why.clone()))
+        Err(ExternalAgentError::Permanent(reason.clone()))
     );
-    let failed = AgentEvent::Failed(ExternalAgentError::Transient(why));
+    let failed = AgentEvent::Failed(ExternalAgentError::Transient(reason));
     assert_eq!(decode(&mut prompted_agent(), &refuses(2)), Ok(vec![failed]));
     let other = json!({"id": 0, "result": {"protocolVersion": 7}});
     assert!(matches!(
@@ -229,7 +229,7 @@ fn check_announced_permission(announced: &Value, call: &Value, expected: &str) {
         Ok(ExternalToolAction::Nothing) => "nothing".to_owned(),
         Ok(ExternalToolAction::Command { line, .. }) => format!("run {line}"),
         Ok(ExternalToolAction::Call(call)) => format!("{} {}", call.name(), call.input()),
-        Err(why) => (*why).clone(),
+        Err(reason) => (*reason).clone(),
     };
     let directories = permission
         .action

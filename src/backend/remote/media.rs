@@ -150,7 +150,7 @@ impl MediaClient {
             MediaKind::Image => decode_image_response(&response),
             MediaKind::Audio => (decode_speech_response(response), TokenUsage::default()),
         };
-        let content = content.map_err(|why| without_retry(self.errors.malformed_reply(&why)));
+        let content = content.map_err(|reason| without_retry(self.errors.malformed_reply(&reason)));
         Ok(MediaReply { content, usage })
     }
 

@@ -392,8 +392,8 @@ mod tests {
     fn a_full_cluster_is_a_wait_and_a_wrong_image_a_fault() {
         let one = |status: Value| state(&[job("j", 1, json!({"active": 1})), pod("p", status)]);
         let full = one(unschedulable());
-        let why = "0/3 nodes are available: 3 Insufficient cpu.";
-        assert_eq!(full.wait.as_deref(), Some(why));
+        let reason = "0/3 nodes are available: 3 Insufficient cpu.";
+        assert_eq!(full.wait.as_deref(), Some(reason));
         assert_eq!(full.fault, None);
         assert_eq!(full.idle_jobs, ["j"]);
         assert!(full.useless_jobs.is_empty());

@@ -349,7 +349,7 @@ mod tests {
             assert_eq!(settings.has_path(&path), has, "{path}");
             assert_eq!(settings.can_write_to(&path), can_write, "{path}");
         }
-        for (text, why) in [
+        for (text, reason) in [
             ("volumes: []", "missing field"),
             ("image: a\nreplicas: 3", "unknown field"),
             ("image: ''", "`image` is empty"),
@@ -383,7 +383,7 @@ mod tests {
             ("image: a\nenv: {POD_NAME: b}", "`POD_NAME` is set twice"),
             ("image: a\nlabels: {massgen.dev/batch: b}", "is set by"),
         ] {
-            check_refused(text, why);
+            check_refused(text, reason);
         }
         let many = vec!["a"; ENTRIES_MAX + 1].join(", ");
         check_refused(

@@ -171,8 +171,8 @@ impl CellWorker {
             .is_claim_locked(&task.id, claim.attempt().saturating_sub(1))
         {
             if stop.park.is_cancelled() {
-                let why = "parked before an earlier attempt had ended";
-                claim.end(&AttemptNote::new(AttemptEnd::Parked, why))?;
+                let reason = "parked before an earlier attempt had ended";
+                claim.end(&AttemptNote::new(AttemptEnd::Parked, reason))?;
                 return Ok(CellExit::Unfinished(AttemptEnd::Parked));
             }
             tokio::time::sleep(CANCEL_POLL_INTERVAL).await;

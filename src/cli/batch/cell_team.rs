@@ -56,9 +56,9 @@ fn replace_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>
     let Some(checks) = &task.checks else {
         return Ok(text);
     };
-    let config_error = |why: String| {
+    let config_error = |reason: String| {
         let message = format!(
-            "`{name}` cannot get the checks of task `{}`: {why}",
+            "`{name}` cannot get the checks of task `{}`: {reason}",
             task.id
         );
         Error::new(ErrorKind::Config, message)

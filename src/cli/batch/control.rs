@@ -324,7 +324,7 @@ pub(super) fn finish(
         });
     }
     let cells = count_noun(open_count, "cell");
-    let (status, why) = match stop {
+    let (status, outcome) = match stop {
         Some(BatchStop::Interrupted) => (ExitStatus::Interrupted, "interrupted"),
         Some(BatchStop::Parked) => (ExitStatus::Parked, "parked"),
         Some(BatchStop::Cancelled) | None => (ExitStatus::Interrupted, "cancelled"),
@@ -334,7 +334,7 @@ pub(super) fn finish(
     };
     let resume = resume_command(&batch.name(), stop == Some(BatchStop::OutOfMoney));
     output.note(&format!(
-        "{why}: {cells} without a result; continue with: {resume}"
+        "{outcome}: {cells} without a result; continue with: {resume}"
     ));
     Ok(status)
 }

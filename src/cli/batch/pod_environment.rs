@@ -25,8 +25,8 @@ const UNKNOWN_VALUE: &str = "value-of-a-secret-of-the-cluster";
 /// Reads the file `name` of `--kubernetes`.
 pub(super) fn read_pod_settings(name: &str, host: &Host) -> Result<KubernetesSettings> {
     let bytes = read_capped(&host.cwd.join(name), KUBERNETES_FILE_BYTES_MAX)?;
-    let file_error = |why: &str| {
-        Error::new(ErrorKind::Usage, format!("`{name}` {why}"))
+    let file_error = |reason: &str| {
+        Error::new(ErrorKind::Usage, format!("`{name}` {reason}"))
             .with_hint("\"Kubernetes\" in docs/batch.md has an example of such a file")
     };
     let bytes = bytes.ok_or_else(|| file_error("does not exist"))?;

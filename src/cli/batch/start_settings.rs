@@ -308,7 +308,7 @@ fn reject_foreign_flags(engine: BatchEngine, queue: &QueueArguments) -> Result<(
 /// Reads the file `name` of `--queue-commands`.
 fn read_commands(name: &str, host: &Host) -> Result<QueueCommands> {
     let bytes = read_capped(&host.cwd.join(name), QUEUE_COMMANDS_BYTES_MAX)?;
-    let file_error = |why: &str| Error::new(ErrorKind::Usage, format!("`{name}` {why}"));
+    let file_error = |reason: &str| Error::new(ErrorKind::Usage, format!("`{name}` {reason}"));
     let bytes = bytes.ok_or_else(|| file_error("does not exist"))?;
     let text = String::from_utf8(bytes).map_err(|_| file_error("is not UTF-8"))?;
     QueueCommands::parse(&text, name)

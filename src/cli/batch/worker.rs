@@ -22,20 +22,26 @@ pub(super) fn run(
 ) -> Result<ExitStatus> {
     let owner = ClaimOwner::this_process(&arguments.engine, Some(&arguments.job));
     let worker = CellWorker::new(host, &arguments.batch, owner, output)?;
-    if let Some(why) = worker.batch.refusal(&arguments.node) {
-        output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
+    if let Some(reason) = worker.batch.refusal(&arguments.node) {
+        output.note(&format!(
+            "starting no cell on `{}`: {reason}",
+            arguments.node
+        ));
         return Ok(status_for_scheduler(
             arguments,
             ExitStatus::Environment,
             false,
         ));
     }
-    if let Some(why) = arguments
+    if let Some(reason) = arguments
         .require_sandbox
         .and_then(|level| sandbox_shortfall(host, &worker, level))
     {
-        output.note(&format!("starting no cell on `{}`: {why}", arguments.node));
-        worker.batch.refuse_node(&arguments.node, &why)?;
+        output.note(&format!(
+            "starting no cell on `{}`: {reason}",
+            arguments.node
+        ));
+        worker.batch.refuse_node(&arguments.node, &reason)?;
         return Ok(status_for_scheduler(
             arguments,
             ExitStatus::Environment,
@@ -115,9 +121,9 @@ async fn run_open_cells(
                 CellExit::Taken | CellExit::Finished => {}
                 CellExit::Published | CellExit::Unfinished(AttemptEnd::Bug) => has_run = true,
                 CellExit::Unfinished(AttemptEnd::NodeFault) => {
-                    let why = format!("the node lacked something that `{}` needed", cell.id);
-                    worker.batch.refuse_node(&arguments.node, &why)?;
-                    output.note(&why);
+                    let reason = format!("the node lacked something that `{}` needed", cell.id);
+                    worker.batch.refuse_node(&arguments.node, &reason)?;
+                    output.note(&reason);
                     return Ok(ExitStatus::Environment);
                 }
                 CellExit::Unfinished(_) => return Ok(ExitStatus::Parked),

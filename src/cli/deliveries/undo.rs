@@ -157,9 +157,9 @@ pub(super) fn report(
                 (TextStyle::Good, move_word, note)
             }
             UndoOutcome::Removed => (TextStyle::Good, move_word, ": removed".to_owned()),
-            UndoOutcome::Left(why) => {
+            UndoOutcome::Left(reason) => {
                 left_count = left_count.saturating_add(1);
-                (TextStyle::Warn, "left", format!(": {why}"))
+                (TextStyle::Warn, "left", format!(": {reason}"))
             }
         };
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;

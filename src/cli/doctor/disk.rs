@@ -136,8 +136,8 @@ pub(crate) fn check_config_directories(host: &Host) -> Vec<DoctorFinding> {
         ]
     });
     let faults = home_directories.filter_map(|dir| {
-        let why = check_config_dir(&dir).err()?;
-        let message = format!("`{dir}` is skipped: {why}");
+        let reason = check_config_dir(&dir).err()?;
+        let message = format!("`{dir}` is skipped: {reason}");
         let finding = DoctorArea::Disk.finding(FindingVerdict::Warning, "configs", message);
         Some(finding.with_remedy(format!("ls -ld {dir}")))
     });

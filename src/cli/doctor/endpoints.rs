@@ -114,8 +114,8 @@ fn check_reply(query: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
         )
     };
     match reply {
-        EndpointReply::Unreachable(why) => {
-            finding(FindingVerdict::Missing, &format!("not reachable: {why}"))
+        EndpointReply::Unreachable(reason) => {
+            finding(FindingVerdict::Missing, &format!("not reachable: {reason}"))
                 .with_remedy(endpoint_remedy(query))
         }
         EndpointReply::TooSlow(time) => {

@@ -17,11 +17,11 @@ pub(crate) fn check(git: &GitProbe, breadth_reason: Option<&str>) -> DoctorFindi
         .with_remedy("sudo apt-get install git"),
         GitProbe::Found {
             program,
-            version: ProgramReply::Failed(why),
+            version: ProgramReply::Failed(reason),
             ..
         } => finding(
             FindingVerdict::Warning,
-            format!("`{program}` does not work: {why}"),
+            format!("`{program}` does not work: {reason}"),
         )
         .with_remedy("sudo apt-get install --reinstall git"),
         GitProbe::Found {
@@ -34,17 +34,18 @@ pub(crate) fn check(git: &GitProbe, breadth_reason: Option<&str>) -> DoctorFindi
         ),
         GitProbe::Found {
             version: ProgramReply::Succeeded(version),
-            repository: ProgramReply::Failed(why),
+            repository: ProgramReply::Failed(reason),
             ..
         } => {
-            let why = why.trim_start_matches("fatal: ");
+            let reason = reason.trim_start_matches("fatal: ");
             match breadth_reason {
-                None => finding(FindingVerdict::Warning, format!("{version}; {why}")).with_remedy(
-                    "git init && git add -A && git commit --allow-empty -m 'before massgen'",
-                ),
+                None => finding(FindingVerdict::Warning, format!("{version}; {reason}"))
+                    .with_remedy(
+                        "git init && git add -A && git commit --allow-empty -m 'before massgen'",
+                    ),
                 Some(breadth_reason) => finding(
                     FindingVerdict::Warning,
-                    format!("{version}; {why}; this directory is {breadth_reason}"),
+                    format!("{version}; {reason}; this directory is {breadth_reason}"),
                 )
                 .with_remedy("start massgen in the directory of a project"),
             }

@@ -44,8 +44,11 @@ pub(crate) async fn inspect(
             }
             ToolchainProbe::Found {
                 program,
-                version: ProgramReply::Failed(why),
-            } => missing_toolchain(language.into(), format!("`{program}` does not work: {why}")),
+                version: ProgramReply::Failed(reason),
+            } => missing_toolchain(
+                language.into(),
+                format!("`{program}` does not work: {reason}"),
+            ),
             ToolchainProbe::Found {
                 version: ProgramReply::Succeeded(version),
                 ..
@@ -54,7 +57,7 @@ pub(crate) async fn inspect(
                     let message = format!("{version}; a program runs in the sandbox");
                     DoctorArea::Programs.finding(FindingVerdict::Ok, language.name(), message)
                 }
-                Err(why) => missing_toolchain(dialect, format!("{version}; {why}")),
+                Err(reason) => missing_toolchain(dialect, format!("{version}; {reason}")),
             },
         };
         findings.push(if is_used {
@@ -89,7 +92,7 @@ async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), Str
         let programs =
             ProgramEnvironment::new(dialect, ToolFilter::default(), environment.commands.clone());
         check_language(&programs)
-            .map_err(|why| format!("programs do not run in the sandbox: {why}"))
+            .map_err(|reason| format!("programs do not run in the sandbox: {reason}"))
     });
     let interruption_error = |_| Err(Error::bug("the test was interrupted").to_string());
     test.await.unwrap_or_else(interruption_error)

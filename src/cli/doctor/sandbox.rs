@@ -82,10 +82,10 @@ fn check_gate(fault: Option<&str>) -> DoctorFinding {
             "gate",
             "files are opened beneath directory handles without following symlinks (openat2)",
         ),
-        Some(why) => DoctorArea::Sandbox.finding(
+        Some(reason) => DoctorArea::Sandbox.finding(
                 FindingVerdict::Missing,
                 "gate",
-                format!("the kernel lacks what it needs: {why}"),
+                format!("the kernel lacks what it needs: {reason}"),
             )
             .with_remedy("use Linux 5.6 or later with `/proc` mounted; in a container, its seccomp profile must allow `openat2`"),
     }
@@ -198,7 +198,7 @@ fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
     };
     let boot =
         "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, this depends on its host";
-    let (why, remedy) = match capabilities.cgroups {
+    let (reason, remedy) = match capabilities.cgroups {
         CgroupAccess::Delegated => ("no cgroup with limits can be created", boot),
         CgroupAccess::Foreign => (
             "the cgroup of this process is not yours",
@@ -209,7 +209,7 @@ fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
     };
     finding(
         FindingVerdict::Warning,
-        &format!("{loose_limits}, because {why}"),
+        &format!("{loose_limits}, because {reason}"),
     )
     .with_remedy(remedy)
 }

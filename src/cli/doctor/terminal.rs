@@ -53,8 +53,8 @@ fn check_encoding(host: &Host) -> DoctorFinding {
     }
 }
 
-fn unknown_encoding(why: &str) -> DoctorFinding {
-    let message = format!("{why}; massgen writes UTF-8 anyway");
+fn unknown_encoding(reason: &str) -> DoctorFinding {
+    let message = format!("{reason}; massgen writes UTF-8 anyway");
     DoctorArea::Terminal
         .finding(FindingVerdict::Warning, "letters", message)
         .with_remedy("export LANG=C.UTF-8")

@@ -35,8 +35,8 @@ pub(crate) async fn inspect(
     };
     match probe_python_package(PACKAGE, context).await {
         PythonPackageProbe::NoPython => None,
-        PythonPackageProbe::Broken(why) => Some(missing_finding(format!(
-            "not found: `python3` does not work: {why}"
+        PythonPackageProbe::Broken(reason) => Some(missing_finding(format!(
+            "not found: `python3` does not work: {reason}"
         ))),
         PythonPackageProbe::Missing => Some(missing_finding(
             "not installed for `python3`: a run does without its tools".to_owned(),

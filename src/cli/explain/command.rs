@@ -489,7 +489,7 @@ impl fmt::Display for CommandReport {
             write!(f, "{sandbox}")?;
         }
         match self.unsandboxed {
-            Some(why) => writeln!(f, "  {why}"),
+            Some(reason) => writeln!(f, "  {reason}"),
             None => Ok(()),
         }
     }

@@ -70,7 +70,7 @@ impl InteractiveSession {
                 };
                 match parse_protected_paths(&line.text, &path) {
                     Ok(protected) => break protected,
-                    Err(why) => self.output.note(&format!("   {why}")),
+                    Err(reason) => self.output.note(&format!("   {reason}")),
                 }
             }
         } else {
@@ -100,7 +100,7 @@ impl InteractiveSession {
             let path = resolve_typed_path(line.text.trim(), host);
             match directory_obstacle(&path, inspect(&path), host) {
                 None => break path,
-                Some(why) => self.output.note(&format!("   {why}")),
+                Some(reason) => self.output.note(&format!("   {reason}")),
             }
         };
         loop {

@@ -87,18 +87,18 @@ async fn check_request(State(access): State<McpAccess>, request: Request, next: 
         return (StatusCode::FORBIDDEN, refusal.to_string()).into_response();
     }
     if access.tokens.authorize(&parts.headers).is_none() {
-        let why = "the bearer token is missing or wrong";
+        let reason = "the bearer token is missing or wrong";
         return (
             StatusCode::UNAUTHORIZED,
             [(WWW_AUTHENTICATE, "Bearer")],
-            why,
+            reason,
         )
             .into_response();
     }
     let opens_session = parts.method == Method::POST && !parts.headers.contains_key(SESSION_HEADER);
     if opens_session && access.sessions.sessions.read().await.len() >= SESSIONS_MAX {
-        let why = "too many sessions are open";
-        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
+        let reason = "too many sessions are open";
+        return (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
     }
     next.run(Request::from_parts(parts, body)).await
 }

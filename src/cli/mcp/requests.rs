@@ -133,7 +133,7 @@ mod tests {
         let found = parse_arguments::<RunTaskRequest>(arguments.as_object().cloned());
         match (found, expected) {
             (Ok(found), Ok(task)) => assert_eq!(found.task, task),
-            (Err(found), Err(why)) => assert!(found.contains(why), "{found}"),
+            (Err(found), Err(reason)) => assert!(found.contains(reason), "{found}"),
             (found, _) => panic!("{found:?}"),
         }
     }

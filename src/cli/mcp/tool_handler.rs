@@ -293,8 +293,8 @@ fn call_result(observation: Observation, is_json: bool) -> CallToolResult {
     result
 }
 
-fn denied_result(why: String) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(why)])
+fn denied_result(reason: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(reason)])
 }
 
 fn internal_error(error: &dyn std::error::Error) -> ErrorData {

@@ -275,8 +275,14 @@ fn hook_line(event: &str, command: &str, decision: &str, reason: Option<&str>) -
         "ask" | "defer" => (TextStyle::Warn, "needs approval because of"),
         _ => (TextStyle::Faint, "passes"),
     };
-    let why = reason.map(|why| format!(": {why}")).unwrap_or_default();
-    EventLine::new(style, verb, format!("the hook `{command}` ({event}){why}"))
+    let suffix = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    EventLine::new(
+        style,
+        verb,
+        format!("the hook `{command}` ({event}){suffix}"),
+    )
 }
 
 /// Describes the result of a check of an agent's work.
@@ -296,10 +302,10 @@ fn check_line(finding: &CheckResult) -> EventLine {
         CheckVerdict::Failed { how } => {
             EventLine::new(TextStyle::Bad, "fails", format!("{text}: {how}"))
         }
-        CheckVerdict::NotRun { why } => EventLine::new(
+        CheckVerdict::NotRun { reason } => EventLine::new(
             TextStyle::Warn,
             "is not checked by",
-            format!("{check}: {why}"),
+            format!("{check}: {reason}"),
         ),
     }
 }
@@ -340,12 +346,12 @@ fn tool_call_line(tool: &str, arguments: &str, denial_reason: Option<&str>) -> E
     let call = single_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
     match denial_reason {
         None => EventLine::new(TextStyle::Plain, "calls", call),
-        Some(why) => {
-            let why: Vec<&str> = why.lines().collect();
+        Some(reason) => {
+            let lines: Vec<&str> = reason.lines().collect();
             EventLine::new(
                 TextStyle::Bad,
                 "is denied",
-                format!("{call}: {}", why.join("; ")),
+                format!("{call}: {}", lines.join("; ")),
             )
         }
     }

@@ -69,7 +69,7 @@ pub struct SelftestCase {
     /// Class of the case.
     pub class: String,
     /// Description of the test.
-    pub why: String,
+    pub description: String,
     /// Expected outcome.
     pub expect: ExpectedOutcome,
     /// Phase in which the agent calls.
@@ -117,7 +117,8 @@ struct CaseList {
 #[serde(deny_unknown_fields)]
 struct CaseEntry {
     id: String,
-    why: String,
+    #[serde(rename = "why")]
+    description: String,
     phase: Option<Phase>,
     expect: Option<ExpectedOutcome>,
     /// A call of `execute_command`; otherwise `tool` and `args` describe the call.
@@ -208,7 +209,7 @@ impl CaseEntry {
         SelftestCase {
             id: self.id,
             class: class.to_owned(),
-            why: self.why,
+            description: self.description,
             expect,
             phase,
             tool,

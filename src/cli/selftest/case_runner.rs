@@ -91,8 +91,8 @@ impl CaseRunner {
     /// # Errors
     /// The machine cannot run a case: no directory can be created, or bash is missing.
     pub async fn run(&self, case: &SelftestCase, stop: &CancellationToken) -> Result<CaseVerdict> {
-        if let Some(why) = self.skip_reason(case) {
-            return Ok(CaseVerdict::Skipped(why));
+        if let Some(reason) = self.skip_reason(case) {
+            return Ok(CaseVerdict::Skipped(reason));
         }
         if stop.is_cancelled() {
             return Ok(CaseVerdict::Skipped("it was interrupted".to_owned()));
@@ -158,9 +158,9 @@ impl CaseRunner {
             )));
         }
         let (call_outcome, reply) = self.run_tool(runner, case).await?;
-        let failed_verdict = |why: &str, output: &str| {
+        let failed_verdict = |reason: &str, output: &str| {
             Ok(CaseVerdict::Failed(format!(
-                "{why}: {}",
+                "{reason}: {}",
                 quoted_text(output)
             )))
         };

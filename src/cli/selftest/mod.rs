@@ -89,8 +89,8 @@ pub(crate) fn run(
     match format {
         ReportFormat::Json => output.result(&to_json(&outcomes, &unavailable))?,
         ReportFormat::Text => {
-            for (level, why) in &unavailable {
-                output.note(&format!("sandbox level `{level}` was not tested: {why}"));
+            for (level, reason) in &unavailable {
+                output.note(&format!("sandbox level `{level}` was not tested: {reason}"));
             }
         }
     }

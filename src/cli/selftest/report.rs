@@ -66,7 +66,7 @@ impl SelftestOutcome<'_> {
         self.verdicts
             .iter()
             .filter_map(|(case, verdict)| match verdict {
-                CaseVerdict::Failed(why) => Some((*case, why.as_str())),
+                CaseVerdict::Failed(reason) => Some((*case, reason.as_str())),
                 CaseVerdict::Held | CaseVerdict::Worked | CaseVerdict::Skipped(_) => None,
             })
     }
@@ -101,17 +101,17 @@ impl SelftestOutcome<'_> {
         }
         let totals = VerdictCounts::from_verdicts(self.verdicts.iter().map(|(_, verdict)| verdict));
         output.result_line(&[(TextStyle::Strong, &totals.table_line(TOTAL, width))])?;
-        for (why, ids) in self.skipped_by_reason() {
-            let line = format!("skipped because {why}: {}", ids.join(", "));
+        for (reason, ids) in self.skipped_by_reason() {
+            let line = format!("skipped because {reason}: {}", ids.join(", "));
             output.result_line(&[(TextStyle::Faint, &line)])?;
         }
-        for (case, why) in self.failures() {
-            let head = format!("{} ({})", case.id, case.why);
+        for (case, reason) in self.failures() {
+            let head = format!("{} ({})", case.id, case.description);
             let pieces: [StyledPiece<'_>; 4] = [
                 (TextStyle::Bad, "failed "),
                 (TextStyle::Strong, &head),
                 (TextStyle::Plain, ": "),
-                (TextStyle::Plain, why),
+                (TextStyle::Plain, reason),
             ];
             output.result_line(&pieces)?;
         }
@@ -125,8 +125,8 @@ impl SelftestOutcome<'_> {
     fn skipped_by_reason(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut cases_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
-            if let CaseVerdict::Skipped(why) = verdict {
-                cases_by_reason.entry(why).or_default().push(&case.id);
+            if let CaseVerdict::Skipped(reason) = verdict {
+                cases_by_reason.entry(reason).or_default().push(&case.id);
             }
         }
         cases_by_reason
@@ -134,15 +134,15 @@ impl SelftestOutcome<'_> {
 
     fn to_json(&self) -> Value {
         let case_json = |(case, verdict): &(&SelftestCase, CaseVerdict)| {
-            let (verdict, why) = match verdict {
+            let (verdict, reason) = match verdict {
                 CaseVerdict::Held => ("held", None),
                 CaseVerdict::Worked => ("worked", None),
-                CaseVerdict::Skipped(why) => ("skipped", Some(why)),
-                CaseVerdict::Failed(why) => ("failed", Some(why)),
+                CaseVerdict::Skipped(reason) => ("skipped", Some(reason)),
+                CaseVerdict::Failed(reason) => ("failed", Some(reason)),
             };
             json!({
-                "id": case.id, "class": case.class, "tries": case.why,
-                "verdict": verdict, "reason": why,
+                "id": case.id, "class": case.class, "tries": case.description,
+                "verdict": verdict, "reason": reason,
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case_json).collect();
@@ -162,7 +162,7 @@ pub(super) fn to_json(
 ) -> String {
     let untested_levels: Vec<Value> = untested_levels
         .iter()
-        .map(|(level, why)| json!({ "level": level, "reason": why }))
+        .map(|(level, reason)| json!({ "level": level, "reason": reason }))
         .collect();
     let levels: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
     let report =

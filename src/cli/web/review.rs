@@ -643,6 +643,6 @@ fn undo_row(row: &UndoRow, host: &Host) -> Value {
             json!({"path": path, "outcome": "restored", "hunks": hunks})
         }
         UndoOutcome::Removed => json!({"path": path, "outcome": "removed"}),
-        UndoOutcome::Left(why) => json!({"path": path, "outcome": "left", "reason": why}),
+        UndoOutcome::Left(reason) => json!({"path": path, "outcome": "left", "reason": reason}),
     }
 }

@@ -62,17 +62,17 @@ impl ConfigChecker<'_> {
         }
         if config.mode.container().is_none() {
             let hint = "add `command_line_execution_mode: docker`, or remove it";
-            let why = if config.mode.is_local() {
+            let reason = if config.mode.is_local() {
                 "commands run on this machine"
             } else {
                 "commands run in pods"
             };
-            self.warn_without_effect(backend, docker::PREFIX, why, hint);
+            self.warn_without_effect(backend, docker::PREFIX, reason, hint);
         }
         if config.mode.pod().is_none() {
             let hint = "add `command_line_execution_mode: kubernetes`, or remove it";
-            let why = "commands do not run in pods";
-            self.warn_without_effect(backend, kubernetes::SECTION_NAME, why, hint);
+            let reason = "commands do not run in pods";
+            self.warn_without_effect(backend, kubernetes::SECTION_NAME, reason, hint);
         }
         if config.mode.is_local() {
             self.warn_about_open_settings(backend, &config);
@@ -99,14 +99,14 @@ impl ConfigChecker<'_> {
             .unwrap_or_default();
         if !writes_programs(backend) {
             let hint = "add `enable_code_based_tools: true`, or remove it";
-            let why = "the agent does not write programs";
-            self.warn_without_effect(backend, commands::CODE_PREFIX, why, hint);
+            let reason = "the agent does not write programs";
+            self.warn_without_effect(backend, commands::CODE_PREFIX, reason, hint);
             return None;
         }
         if language == Some(ProgramLanguage::Go) {
-            let why = "Go programs import what comes with Go";
+            let reason = "Go programs import what comes with Go";
             let key = commands::CODE_LIBRARIES.name();
-            self.warn_without_effect(backend, key, why, "remove it");
+            self.warn_without_effect(backend, key, reason, "remove it");
         }
         if !self.has_workspace(backend) {
             let path = backend.key_path(&commands::CODE);
@@ -134,7 +134,7 @@ impl ConfigChecker<'_> {
         &mut self,
         backend: &MappingView<'_>,
         prefix: &str,
-        why: &str,
+        reason: &str,
         hint: &str,
     ) {
         for YamlEntry {
@@ -149,7 +149,7 @@ impl ConfigChecker<'_> {
                 && value.value != YamlValue::Null
                 && BACKEND.find(key).is_some_and(asks_for_effect)
             {
-                let message = format!("`{key}` has no effect: {why}");
+                let message = format!("`{key}` has no effect: {reason}");
                 let warning = Diagnostic::warning(join_key(&backend.path, key), message);
                 self.findings
                     .push(warning.with_span(key_span).with_suggestion(hint));
@@ -227,11 +227,14 @@ impl ConfigChecker<'_> {
 
     fn pattern(&mut self, text: &TextValue<'_>) -> Option<CommandRegex> {
         let regex = CommandRegex::parse(text.value);
-        let why = match regex {
+        let reason = match regex {
             Ok(pattern) => return Some(pattern),
-            Err(why) => why,
+            Err(reason) => reason,
         };
-        let message = format!("{} is not a regular expression: {why}", quote(text.value));
+        let message = format!(
+            "{} is not a regular expression: {reason}",
+            quote(text.value)
+        );
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write `git push.*` for a command with any arguments"));

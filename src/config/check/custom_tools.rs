@@ -381,7 +381,7 @@ impl ConfigChecker<'_> {
         let schema = node.to_json();
         let fault = match (clean_tool_schema(&schema), properties_fault(&schema)) {
             (Ok(schema), None) => return Some(schema),
-            (Err(why), _) | (Ok(_), Some(why)) => why,
+            (Err(reason), _) | (Ok(_), Some(reason)) => reason,
         };
         let hint = "write `schema: {type: object, properties: {path: {type: string}}, required: \
                     [path]}`";

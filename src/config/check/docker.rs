@@ -51,9 +51,9 @@ impl ConfigChecker<'_> {
         let text = backend.text(&docker::HOST)?;
         match text.value.parse::<SshEngineHost>() {
             Ok(host) => Some(host),
-            Err(why) => {
+            Err(reason) => {
                 let message = format!(
-                    "{} is not the address of a machine: {why}",
+                    "{} is not the address of a machine: {reason}",
                     quote(text.value)
                 );
                 let error = Diagnostic::error(&text.path, message).with_span(text.span);

@@ -79,9 +79,9 @@ impl ConfigChecker<'_> {
                 "set it for an external agent by a variable in `env`",
             ),
         ];
-        for (key, why) in keys_without_effect {
+        for (key, reason) in keys_without_effect {
             if view.get(key).is_some_and(|value| !value.is_false()) {
-                let message = format!("`{}` has no effect: {why}", key.name());
+                let message = format!("`{}` has no effect: {reason}", key.name());
                 let warning = Diagnostic::warning(view.key_path(key), message);
                 self.findings.push(
                     warning
@@ -91,8 +91,8 @@ impl ConfigChecker<'_> {
             }
         }
         for (prefix, hint) in KEYS_ABOUT_COMMANDS {
-            let why = "it concerns massgen's commands, but the external agent runs its own";
-            self.warn_without_effect(view, prefix, why, hint);
+            let reason = "it concerns massgen's commands, but the external agent runs its own";
+            self.warn_without_effect(view, prefix, reason, hint);
         }
         let command = self.agent_command(view, kind)?;
         let names_model = backend.model != backend.vendor.name;

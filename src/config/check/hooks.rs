@@ -67,7 +67,10 @@ impl ConfigChecker<'_> {
                 format!("`{event}` does not concern a tool, so it takes no `matcher`")
             }
             Ok(_) => return matcher.unwrap_or(ToolMatcher::All),
-            Err(why) => format!("{} is not a regular expression: {why}", quote(text.value)),
+            Err(reason) => format!(
+                "{} is not a regular expression: {reason}",
+                quote(text.value)
+            ),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings

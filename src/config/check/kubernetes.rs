@@ -92,8 +92,8 @@ impl ConfigChecker<'_> {
         None
     }
 
-    fn refuse_kubernetes_name(&mut self, text: &TextValue<'_>, why: &str) {
-        let message = format!("{} {why}", quote(text.value));
+    fn refuse_kubernetes_name(&mut self, text: &TextValue<'_>, reason: &str) {
+        let message = format!("{} {reason}", quote(text.value));
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write it as `kubectl` shows it"));

@@ -121,7 +121,7 @@ impl ConfigChecker<'_> {
     ) -> Option<&'static Vendor> {
         let name = view.text(key)?.value.trim();
         let vendor = find_vendor(name).filter(|vendor| vendor.makes_media());
-        let (why, hint) = match vendor {
+        let (reason, hint) = match vendor {
             None => (
                 format!("{} makes no media here", quote(name)),
                 "write `openai`".to_owned(),
@@ -142,7 +142,7 @@ impl ConfigChecker<'_> {
                 )
             }
         };
-        let message = format!("`{}` has no effect: {why}", key.name());
+        let message = format!("`{}` has no effect: {reason}", key.name());
         let warning =
             Diagnostic::warning(view.key_path(key), message).with_span(view.key_span(key));
         self.findings.push(warning.with_suggestion(hint));

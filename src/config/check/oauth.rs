@@ -60,15 +60,15 @@ impl ConfigChecker<'_> {
         let client_keys: [&ConfigKey; 1] = [&oauth::PRIVATE_KEY];
         let secret_keys: [&ConfigKey; 1] = [&oauth::CLIENT_SECRET];
         if grant == oauth::JWT_BEARER {
-            let why = "an `assertion` identifies the workload";
-            self.refuse_keys(oauth, &secret_keys, why);
+            let reason = "an `assertion` identifies the workload";
+            self.refuse_keys(oauth, &secret_keys, reason);
         } else {
-            let why = format!("it belongs to `grant_type: {}`", oauth::JWT_BEARER);
-            self.refuse_keys(oauth, &workload_keys, &why);
+            let reason = format!("it belongs to `grant_type: {}`", oauth::JWT_BEARER);
+            self.refuse_keys(oauth, &workload_keys, &reason);
         }
         if grant != oauth::CLIENT_CREDENTIALS {
-            let why = "it belongs to `grant_type: client_credentials`";
-            self.refuse_keys(oauth, &client_keys, why);
+            let reason = "it belongs to `grant_type: client_credentials`";
+            self.refuse_keys(oauth, &client_keys, reason);
         }
     }
 

@@ -168,8 +168,8 @@ impl ConfigChecker<'_> {
                 let rule = final_wildcard.to_massgen_syntax(text.value);
                 match parse_rule(action, &rule, self.context.home) {
                     Ok(rule) => rules.push(rule),
-                    Err(why) => {
-                        let message = format!("invalid rule {}: {why}", quote(text.value));
+                    Err(reason) => {
+                        let message = format!("invalid rule {}: {reason}", quote(text.value));
                         self.findings
                             .push(Diagnostic::error(path, message).with_span(&item.span));
                     }
@@ -252,7 +252,7 @@ impl ConfigChecker<'_> {
         let actions = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
         let is_action = actions.iter().any(|action| action.to_string() == expected);
         let message = match rules.action_for_example(call) {
-            Err(why) => format!("invalid call {}: {why}", quote(call)),
+            Err(reason) => format!("invalid call {}: {reason}", quote(call)),
             Ok(_) if !is_action => {
                 format!(
                     "{} is {}: expected `deny`, `ask` or `allow`",

@@ -349,8 +349,8 @@ impl ConfigChecker<'_> {
     /// Returns where a program runs. Refuses the keys that have no effect there.
     fn place_of_program(&mut self, entry: &MappingView<'_>) -> ProgramPlace {
         if !entry.has_text(&servers::RUN_IN, "container") {
-            let why = "the program does not run in a container";
-            self.refuse_keys(entry, &[&servers::IMAGE], why);
+            let reason = "the program does not run in a container";
+            self.refuse_keys(entry, &[&servers::IMAGE], reason);
             return ProgramPlace::Sandbox;
         }
         if entry.get(&servers::NETWORK).is_some() {
@@ -520,8 +520,8 @@ impl ConfigChecker<'_> {
             &servers::NETWORK,
             &servers::SHARED,
         ];
-        let why = "no program is started for a remote server";
-        self.refuse_keys(entry, &program_keys, why);
+        let reason = "no program is started for a remote server";
+        self.refuse_keys(entry, &program_keys, reason);
         let Some(text) = entry.text(&servers::URL) else {
             let hint = "add `url: https://…`, or `command: npx` for a program";
             self.refuse_key(entry, &servers::URL, "`url` is missing", hint);
@@ -601,9 +601,14 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses keys that have no effect for this kind of server.
-    pub(super) fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&ConfigKey], why: &str) {
+    pub(super) fn refuse_keys(
+        &mut self,
+        entry: &MappingView<'_>,
+        keys: &[&ConfigKey],
+        reason: &str,
+    ) {
         for key in keys.iter().filter(|key| entry.get(key).is_some()) {
-            let message = format!("`{}` has no effect: {why}", key.name());
+            let message = format!("`{}` has no effect: {reason}", key.name());
             self.refuse_key(entry, key, &message, "remove it");
         }
     }

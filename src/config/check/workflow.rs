@@ -152,8 +152,8 @@ impl ConfigChecker<'_> {
 
     fn role_name(&mut self, text: &TextValue<'_>) -> Option<RoleName> {
         RoleName::parse(text.value)
-            .map_err(|why| {
-                let message = format!("{}: {why}", quote(text.value));
+            .map_err(|reason| {
+                let message = format!("{}: {reason}", quote(text.value));
                 self.findings
                     .push(Diagnostic::error(&text.path, message).with_span(text.span));
             })

@@ -30,8 +30,8 @@ pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
             "would send your key{agent} to `{url}`, which is not a host of `{}`",
             vendor.name
         )),
-        UrlDestination::Elsewhere(why) => Some(format!(
-            "would send your key{agent} to `{url}`, which {why}"
+        UrlDestination::Elsewhere(reason) => Some(format!(
+            "would send your key{agent} to `{url}`, which {reason}"
         )),
     }
 }
@@ -61,8 +61,8 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
                 "has its own API key{agent}: the work would go to the account of the config's author"
             )),
         },
-        UrlDestination::Elsewhere(why) => Some(format!(
-            "would send your key{agent} to `{url}`, which {why}"
+        UrlDestination::Elsewhere(reason) => Some(format!(
+            "would send your key{agent} to `{url}`, which {reason}"
         )),
     }
 }

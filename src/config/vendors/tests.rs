@@ -141,7 +141,7 @@ fn the_own_host_of_every_vendor_takes_its_key() {
         match destination(&url) {
             UrlDestination::ThisMachine => {}
             UrlDestination::Vendor(variables) => assert_eq!(variables, vendor.key_variables),
-            UrlDestination::Elsewhere(why) => panic!("{}: {why}", vendor.name),
+            UrlDestination::Elsewhere(reason) => panic!("{}: {reason}", vendor.name),
         }
     }
     let known: Vec<&str> = KEY_VARIABLES_BY_DOMAIN

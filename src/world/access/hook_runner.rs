@@ -188,7 +188,7 @@ impl HookRunner {
         let start_time = Instant::now();
         let outcome = match self.run(hook, query) {
             Ok(output) => parse_outcome(hook, &output),
-            Err(why) => Err(HookFailure::new("it could not be run", &why)),
+            Err(reason) => Err(HookFailure::new("it could not be run", &reason)),
         };
         self.0.observer.on_run(&HookRun {
             hook,
@@ -223,7 +223,7 @@ impl HookRunner {
             .backend()
             .local_sandbox()
             // The error is the rest of the sentence.
-            .map_err(|why| format!("hooks {why}"))?
+            .map_err(|reason| format!("hooks {reason}"))?
             .on_overlay(overlay);
         let message = |error: io::Error| error.to_string();
         let (network, proxy) = hook_sandbox
@@ -242,7 +242,7 @@ impl HookRunner {
             hook_sandbox.commands.sandbox_level(),
             command_context,
         )
-        .map_err(|why| why.to_string())?;
+        .map_err(|error| error.to_string())?;
         let wait = CommandWaitLimits {
             time_max: Duration::from_secs(hook.timeout_seconds),
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -293,9 +293,9 @@ fn parse_outcome(hook: &Hook, output: &CommandOutput) -> HookOutcome {
                 stderr,
             ))
         }
-        ExitReason::Refused { step, why } => Err(HookFailure::new(
+        ExitReason::Refused { step, reason } => Err(HookFailure::new(
             "it could not be run",
-            &format!("{step}: {why}"),
+            &format!("{step}: {reason}"),
         )),
         exit_reason @ (ExitReason::Signalled(_)
         | ExitReason::Interrupted

@@ -157,9 +157,9 @@ impl JobQueue for CommandQueue {
             let path = script.path.to_string();
             let line = self.commands.submit_line(&path, &self.script.batch);
             let output = self.run_shell(&line).await?;
-            let id = parse_submitted_id(&output).map_err(|why| {
+            let id = parse_submitted_id(&output).map_err(|reason| {
                 let output = single_line(&output, SHOWN_CHARS_MAX);
-                let message = format!("`submit` printed `{output}`: {why}");
+                let message = format!("`submit` printed `{output}`: {reason}");
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;

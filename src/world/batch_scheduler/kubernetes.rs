@@ -99,8 +99,8 @@ impl KubernetesQueue {
         let selector = self.selector();
         let arguments = ["get", OBJECTS, selector.as_str(), "--output=json"];
         let output = self.kubectl(&arguments, b"").await?;
-        ClusterState::parse(&output).map_err(|why| {
-            let message = format!("`kubectl get {OBJECTS}` printed something unexpected: {why}");
+        ClusterState::parse(&output).map_err(|reason| {
+            let message = format!("`kubectl get {OBJECTS}` printed something unexpected: {reason}");
             Error::new(ErrorKind::Environment, message)
                 .with_hint("lower `--parallel` if there are thousands of pods")
         })
@@ -219,8 +219,8 @@ impl JobQueue for KubernetesQueue {
         self.query_creation_fault(&state.unfilled_jobs).await;
         self.has_run |= state.workers.iter().any(|worker| !worker.is_waiting);
         // Once a worker has run, pods can work, and the fault is not one of all pods.
-        let fault = state.fault.filter(|_| !self.has_run).map(|why| {
-            Error::new(ErrorKind::Environment, format!("no pod can work: {why}"))
+        let fault = state.fault.filter(|_| !self.has_run).map(|reason| {
+            Error::new(ErrorKind::Environment, format!("no pod can work: {reason}"))
                 .with_hint("change the file of `--kubernetes`, and name it again")
         });
         let messages = state

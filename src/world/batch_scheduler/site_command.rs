@@ -97,9 +97,9 @@ impl SiteCommands {
     pub async fn run(&self, program: &str, arguments: &[String], input: &[u8]) -> Result<String> {
         match self.run_to_end(program, arguments, input).await? {
             SiteCommandEnd::Output(output) => Ok(output),
-            SiteCommandEnd::Failure(why) => {
-                let why = single_line(&why, FAULT_CHARS_MAX);
-                let message = format!("`{program}` failed: {why}");
+            SiteCommandEnd::Failure(reason) => {
+                let reason = single_line(&reason, FAULT_CHARS_MAX);
+                let message = format!("`{program}` failed: {reason}");
                 Err(Error::new(ErrorKind::Environment, message))
             }
         }

@@ -299,8 +299,8 @@ impl LayerPlanner<'_> {
         match self.tree.dir(&parent) {
             Ok(dir) => {
                 if !is_same_mount(&dir, &self.tree)? {
-                    let why = "another file system is mounted there";
-                    return Err(EntryRejection::Refused(why.to_owned()));
+                    let reason = "another file system is mounted there";
+                    return Err(EntryRejection::Refused(reason.to_owned()));
                 }
                 match read_state(&dir, name) {
                     Err(FileSystemError::NotRegular(kind)) => {
@@ -429,12 +429,12 @@ impl LayerPlanner<'_> {
                 return Ok(());
             }
             if old_meta.link_count > 1 {
-                let why = "it is one of several names (hard links) of the same file";
-                return Err(EntryRejection::Refused(why.to_owned()));
+                let reason = "it is one of several names (hard links) of the same file";
+                return Err(EntryRejection::Refused(reason.to_owned()));
             }
             if !old_meta.is_writable_for_owner() {
-                let why = "its permission bits say that it is read-only";
-                return Err(EntryRejection::Refused(why.to_owned()));
+                let reason = "its permission bits say that it is read-only";
+                return Err(EntryRejection::Refused(reason.to_owned()));
             }
         }
         self.replace_file(rel, theirs, user_meta.as_ref(), ours)
@@ -503,8 +503,8 @@ impl LayerPlanner<'_> {
             .as_ref()
             .is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner())
         {
-            let why = "its permission bits say that it is read-only";
-            return Err(EntryRejection::Refused(why.to_owned()));
+            let reason = "its permission bits say that it is read-only";
+            return Err(EntryRejection::Refused(reason.to_owned()));
         }
         let conflict = self.conflict(rel, user_meta.as_ref());
         self.add_entry(rel, theirs, PathState::Nothing, conflict);
@@ -515,8 +515,8 @@ impl LayerPlanner<'_> {
     /// removed.
     fn remove_below(&mut self, rel: &RelPath) -> PlanningResult {
         if self.manager.contains_grant_root(&self.tree_path.join(rel)) {
-            let why = "it holds a directory that was opened as a whole";
-            return Err(EntryRejection::Refused(why.to_owned()));
+            let reason = "it holds a directory that was opened as a whole";
+            return Err(EntryRejection::Refused(reason.to_owned()));
         }
         let start = self.tree.dir(rel)?;
         let listing = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
@@ -543,9 +543,9 @@ impl LayerPlanner<'_> {
             if user_meta
                 .is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner())
             {
-                let why =
+                let reason =
                     format!("it holds `{rel}`, whose permission bits say that it is read-only");
-                return Err(EntryRejection::Refused(why));
+                return Err(EntryRejection::Refused(reason));
             }
         }
         for rel in rels_below {

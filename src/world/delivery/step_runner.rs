@@ -72,9 +72,9 @@ pub(super) struct StepRunner {
 }
 
 /// Returns why a transaction failed, and the result of its rollback.
-fn rollback_error(why: &Error, result: RollbackResult) -> Error {
-    let error = Error::new(ErrorKind::Io, format!("{why}; {}", result.message()));
-    why.hints().iter().cloned().fold(error, Error::with_hint)
+fn rollback_error(cause: &Error, result: RollbackResult) -> Error {
+    let error = Error::new(ErrorKind::Io, format!("{cause}; {}", result.message()));
+    cause.hints().iter().cloned().fold(error, Error::with_hint)
 }
 
 /// Opens one of the user's trees, or a directory of a delivery. A symlink in its path is refused.

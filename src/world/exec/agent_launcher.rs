@@ -140,14 +140,15 @@ impl AgentLauncher {
             .commands
             .backend()
             .local_sandbox()
-            .map_err(|why| format!("external agents {why}"))?;
+            .map_err(|reason| format!("external agents {reason}"))?;
         let required_paths = Self::required_paths(&program, socket)?;
         let spec = CommandSpec {
             program,
             dir: self.dir(),
             venv: None,
         };
-        let (network_access, network) = self.commands.network().map_err(|why| why.to_string())?;
+        let (network_access, network) =
+            self.commands.network().map_err(|error| error.to_string())?;
         let command_context = self.commands.command_context(spec, network_access);
         let mut policy = compile_policy(&self.gate, &self.commands, command_context)
             .map_err(|tool_error| tool_error.message)?;
@@ -159,7 +160,7 @@ impl AgentLauncher {
         let network = network.as_ref().map(Arc::clone);
         let start_result = StdioProcess::start(&sandbox, &policy, network, log);
         let (program, StdioPipes { input, output }) =
-            start_result.map_err(|why| why.to_string())?;
+            start_result.map_err(|error| error.to_string())?;
         Ok(AgentProcess {
             program,
             input: Some(input),
@@ -172,7 +173,7 @@ impl AgentLauncher {
         program: &[String],
         socket: &AgentSocket,
     ) -> std::result::Result<Vec<(AbsPath, GrantScope)>, String> {
-        let ours = Self::own_executable().map_err(|why| why.to_string())?;
+        let ours = Self::own_executable().map_err(|error| error.to_string())?;
         let package = program.first().and_then(AbsPath::new).map(package_root);
         let own_paths = [
             (socket.dir().clone(), GrantScope::Tree),

@@ -43,7 +43,7 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
     let start = || commands.backend().start(&command, network);
     let id = background
         .start_with(invocation.line, start, completion_hook)
-        .map_err(|why| cannot_run(&why))?;
+        .map_err(|error| cannot_run(&error))?;
     let status = background.status(id).ok_or_else(|| unknown_command(id))?;
     Ok(status_observation(&status))
 }

@@ -64,8 +64,8 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
         walk_untrusted(root.dir(), &mut visitor).map_err(|fault| cannot_run(&fault))?;
     }
     if visited_names > NAMES_MAX {
-        let why = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");
-        return Err(cannot_run(&why));
+        let reason = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");
+        return Err(cannot_run(&reason));
     }
     Ok(closed_paths)
 }
@@ -84,8 +84,9 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
                 Err(FileSystemError::Missing | FileSystemError::NotDirectory) => continue,
                 Err(fault) => {
                     let dir = path.real();
-                    let why = format!("`{dir}` cannot be listed, and `{rel}` is hidden: {fault}");
-                    return Err(cannot_run(&why));
+                    let reason =
+                        format!("`{dir}` cannot be listed, and `{rel}` is hidden: {fault}");
+                    return Err(cannot_run(&reason));
                 }
             };
             let matching_entries = entries.into_iter().filter(|entry| {

@@ -147,7 +147,7 @@ pub(super) fn compile_policy(
         ..context
     };
     let mut policy = compile(gate.manager(), commands.sandbox_level(), context)
-        .map_err(|why| cannot_run(&why))?;
+        .map_err(|error| cannot_run(&error))?;
     for open_path in &mut policy.open {
         if !is_changed_directly(gate, commands, &open_path.path) {
             open_path.permission = Permission::Read;
@@ -188,8 +188,8 @@ pub(super) fn command_context(
         .meta(&dir.below())
         .map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
     if metadata.kind != FileKind::Directory {
-        let why = format!("it is {}: expected a directory", metadata.kind);
-        return Err(ToolError::failed_at(gate, "run a command in", dir, why));
+        let reason = format!("it is {}: expected a directory", metadata.kind);
+        return Err(ToolError::failed_at(gate, "run a command in", dir, reason));
     }
     let [shell, switch] = SHELL;
     let spec = CommandSpec {

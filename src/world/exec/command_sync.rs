@@ -231,9 +231,9 @@ impl OverlayCommand {
     }
 }
 
-fn sync_error(why: &Error) -> ToolError {
+fn sync_error(error: &Error) -> ToolError {
     ToolError::failed(format!(
-        "what the command changed in your paths was not applied there: {why}"
+        "what the command changed in your paths was not applied there: {error}"
     ))
 }
 

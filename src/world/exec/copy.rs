@@ -355,9 +355,9 @@ fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
 
 /// Returns the beginning of a list of names with their reasons.
 fn json_reasons(names: &[(RelPath, String)]) -> Value {
-    let listed_names = names.iter().take(LISTED_NAMES_MAX).map(|(rel, why)| {
+    let listed_names = names.iter().take(LISTED_NAMES_MAX).map(|(rel, reason)| {
         let path = display_rel(rel);
-        json!({"path": path, "reason": why})
+        json!({"path": path, "reason": reason})
     });
     listed_names.collect()
 }

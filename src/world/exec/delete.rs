@@ -44,8 +44,8 @@ pub(super) fn delete_file(
             ("directory", remove_tree(gate, path, &pending_deletes)?)
         }
         _ => {
-            if let Some(why) = write_block(gate, path.real(), &meta, WriteIntent::Delete) {
-                return Err(ToolError::denied(gate, path.real(), why));
+            if let Some(block) = write_block(gate, path.real(), &meta, WriteIntent::Delete) {
+                return Err(ToolError::denied(gate, path.real(), block));
             }
             ("file", vec![remove_name(gate, path, &meta.version)?])
         }
@@ -161,21 +161,22 @@ pub(super) fn plan_removal(
         // A name that the agent may not even read is no example.
         let is_readable = |rel: &RelPath| gate.allows(path.join(rel).real(), Permission::Read);
         closed_rels.retain(is_readable);
-        let why = "it holds names that you may not change";
-        return Err(denied_error(gate, path.real(), why, &closed_rels));
+        let reason = "it holds names that you may not change";
+        return Err(denied_error(gate, path.real(), reason, &closed_rels));
     }
     let deletes = pending_deletes(path, listing.entries);
     // If a file has several hard links, only one of them is removed, so that does not block.
-    for why in [
+    for block in [
         WriteBlock::Conflict,
         WriteBlock::Unread,
         WriteBlock::MarkedReadOnly,
     ] {
-        let is_blocked = |name: &&PendingDelete| name.write_block(gate, path, intent) == Some(why);
+        let is_blocked =
+            |name: &&PendingDelete| name.write_block(gate, path, intent) == Some(block);
         let blocked_deletes = deletes.iter().filter(is_blocked);
         let blocked_rels: Vec<RelPath> = blocked_deletes.map(|name| name.rel.clone()).collect();
         if !blocked_rels.is_empty() {
-            return Err(denied_error(gate, path.real(), why, &blocked_rels));
+            return Err(denied_error(gate, path.real(), block, &blocked_rels));
         }
     }
     Ok(deletes)
@@ -258,7 +259,7 @@ fn list_entries(
 fn denied_error(
     gate: &Gate,
     path: &RealPath,
-    why: impl std::fmt::Display,
+    reason: impl std::fmt::Display,
     rels: &[RelPath],
 ) -> ToolError {
     let examples: Vec<String> = rels
@@ -273,6 +274,6 @@ fn denied_error(
     ToolError::denied(
         gate,
         path,
-        format!("{why} ({}{remainder})", examples.join(", ")),
+        format!("{reason} ({}{remainder})", examples.join(", ")),
     )
 }

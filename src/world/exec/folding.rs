@@ -142,14 +142,14 @@ fn unenforceable_error(
     spelling: &OsStr,
 ) -> ToolError {
     let spelling = spelling.display();
-    let why = format!(
+    let reason = format!(
         "its file system treats `{spelling}` and `{}` as the same name, which the kernel does not, \
          so a command could access `{restricted_path}`, which is hidden or read-only\n\
          hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open \
          less of it",
         path.real()
     );
-    cannot_run(&why)
+    cannot_run(&reason)
 }
 
 fn uninspected_message(dir: &ResolvedPath, fault: FileSystemError) -> String {

@@ -58,8 +58,8 @@ pub(super) fn generate_media(
             return Ok(Observation::done(report(gate, path, size)));
         }
         Ok(_) => {
-            let why = "it exists; use another name";
-            return Err(ToolError::failed_at(gate, "write", path, why));
+            let reason = "it exists; use another name";
+            return Err(ToolError::failed_at(gate, "write", path, reason));
         }
         Err(fault) => return Err(ToolError::failed_at(gate, "write", path, fault)),
     }

@@ -27,10 +27,9 @@ pub(super) fn pass_through(
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, ToolError> {
     let commands = commands(gate)?;
-    let sandbox = commands
-        .backend()
-        .local_sandbox()
-        .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
+    let sandbox = commands.backend().local_sandbox().map_err(|reason| {
+        cannot_run(&format_args!("commands on the streams of others {reason}"))
+    })?;
     let (context, network) = command_context(gate, commands, invocation)?;
     let ((exit_reason, mut notes), mut command_changes) =
         run_and_sync(gate, commands, context, |gate, policy| {

@@ -217,7 +217,7 @@ fn run(
         .environment()
         .backend()
         .local_sandbox()
-        .map_err(|why| io::Error::other(format!("programs {why}")))?;
+        .map_err(|reason| io::Error::other(format!("programs {reason}")))?;
     sandbox.run_with_input(&policy, Some(input), wait)
 }
 
@@ -269,8 +269,8 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     compile(&manager, environment.sandbox_level(), command_context).map_err(io::Error::other)
 }
 
-fn run_error(why: &dyn std::fmt::Display) -> ToolError {
-    ToolError::failed(format!("the program was not run: {why}"))
+fn run_error(error: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the program was not run: {error}"))
 }
 
 fn observation(output: &CommandOutput, calls_made: CallSummary) -> Observation {

@@ -47,7 +47,7 @@ pub(super) fn run(
     let sandbox = environment
         .backend()
         .local_sandbox()
-        .map_err(|why| ToolError::failed(format!("tools {why}")))?;
+        .map_err(|reason| ToolError::failed(format!("tools {reason}")))?;
     let sandbox = sandbox.on_overlay(gate.overlay());
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {

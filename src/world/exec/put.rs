@@ -54,8 +54,8 @@ pub(super) fn put(
         if options.existing == ExistingTarget::Keep {
             return Err(tool_error(FileSystemError::Exists));
         }
-        if let Some(why) = write_block(gate, path.real(), old_meta, options.intent) {
-            return Err(write_refusal(gate, path, source, options.intent, why));
+        if let Some(block) = write_block(gate, path.real(), old_meta, options.intent) {
+            return Err(write_refusal(gate, path, source, options.intent, block));
         }
         let reason = match options.intent {
             WriteIntent::Edit(_) => FileAccessReason::Read,
@@ -94,8 +94,8 @@ pub(super) fn put(
         Err(FileSystemError::Changed | FileSystemError::Exists)
             if path.grant().kind == GrantKind::Context =>
         {
-            let why = WriteBlock::Conflict;
-            return Err(write_refusal(gate, path, source, options.intent, why));
+            let block = WriteBlock::Conflict;
+            return Err(write_refusal(gate, path, source, options.intent, block));
         }
         Err(fault) => return Err(tool_error(fault)),
     };
@@ -175,18 +175,18 @@ fn stage_file<'d>(
     Ok(staged_file)
 }
 
-/// Returns the error for a write that `why` blocks. If a conflict blocks a new version of a whole
-/// file, that version is kept first; of an edit or a removal there is none.
+/// Returns the error for a write that `block` prevents. If a conflict prevents a new version of a
+/// whole file, that version is kept first; of an edit or a removal there is none.
 fn write_refusal(
     gate: &Gate,
     path: &ResolvedPath,
     source: &FileSource<'_>,
     intent: WriteIntent,
-    why: WriteBlock,
+    block: WriteBlock,
 ) -> ToolError {
-    let tool_error = ToolError::denied(gate, path.real(), why);
+    let tool_error = ToolError::denied(gate, path.real(), block);
     let is_whole_file = matches!(intent, WriteIntent::Overwrite | WriteIntent::Commit { .. });
-    if !is_whole_file || why != WriteBlock::Conflict {
+    if !is_whole_file || block != WriteBlock::Conflict {
         return tool_error;
     }
     match keep_agents_version(gate, path, source) {

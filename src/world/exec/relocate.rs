@@ -43,8 +43,8 @@ pub(super) fn move_file(
             ));
         }
     }
-    if let Some(why) = write_block(gate, source.real(), &meta, WriteIntent::Move) {
-        return Err(ToolError::denied(gate, source.real(), why));
+    if let Some(block) = write_block(gate, source.real(), &meta, WriteIntent::Move) {
+        return Err(ToolError::denied(gate, source.real(), block));
     }
     let changes = if is_within_one_workspace(gate, source, destination) {
         rename(source, destination).map_err(tool_error)?
@@ -161,9 +161,9 @@ fn copy_and_remove_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolErr
         gate.history().record_unread_move(target);
     }
     let uncopied_name = report.errors.first().or(report.skipped.first());
-    if let Some((rel, why)) = uncopied_name {
+    if let Some((rel, reason)) = uncopied_name {
         let path = source.join(rel);
-        return Err(ToolError::failed_at(gate, "move", &path, why).with_changes(report.changes));
+        return Err(ToolError::failed_at(gate, "move", &path, reason).with_changes(report.changes));
     }
     let mut changes = report.changes;
     match remove_tree(gate, source, &pending_deletes) {

@@ -177,7 +177,7 @@ pub(super) fn call(
     let opening = servers.connection(&call.server, &launcher);
     let connection = wait_for(opening, interrupt).map_err(ToolError::failed)?;
     let server_error =
-        |why: String| ToolError::failed(format!("the server `{}`: {why}", call.server));
+        |reason: String| ToolError::failed(format!("the server `{}`: {reason}", call.server));
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let container = connection.container_with_copies(&launcher);
     let copies = CallCopies {
@@ -191,7 +191,7 @@ pub(super) fn call(
         status,
         mut text,
         images,
-    } = answer.map_err(|why| ToolError::failed(with_notes(why, &notes)))?;
+    } = answer.map_err(|reason| ToolError::failed(with_notes(reason, &notes)))?;
     text = with_notes(text, &notes);
     let outcome = match status {
         ReplyStatus::Done => ActionOutcome::Done,

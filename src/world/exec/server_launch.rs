@@ -74,7 +74,7 @@ pub(super) fn launch(
         let sandbox = environment
             .backend()
             .local_sandbox()
-            .map_err(|why| format!("servers {why}"))?;
+            .map_err(|reason| format!("servers {reason}"))?;
         LaunchPlace::Sandbox(SandboxLaunch {
             policy,
             sandbox: sandbox.on_overlay(gate.overlay()),

@@ -167,15 +167,20 @@ fn check_directory(
     let expected = RelPath::new(format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
     let is_expected = expected.is_some_and(|expected| gate.base().join(&expected) == *dir.real());
     if !is_expected || dir.grant().kind != GrantKind::Workspace {
-        let why = "subagents work only in your workspace";
-        return Err(ToolError::denied(gate, dir.real(), why));
+        let reason = "subagents work only in your workspace";
+        return Err(ToolError::denied(gate, dir.real(), reason));
     }
     match dir.dir().meta(&dir.below()) {
         Err(FileSystemError::Missing) => Ok(()),
         Ok(meta) if is_resumed && meta.kind == FileKind::Directory => Ok(()),
         Ok(_) => {
-            let why = "it exists; give the subagent another `id`";
-            Err(ToolError::failed_at(gate, "start a subagent in", dir, why))
+            let reason = "it exists; give the subagent another `id`";
+            Err(ToolError::failed_at(
+                gate,
+                "start a subagent in",
+                dir,
+                reason,
+            ))
         }
         Err(fault) => Err(ToolError::failed_at(
             gate,
@@ -192,8 +197,8 @@ fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
     let result = dir.dir().make_dirs(&dir.below());
     let _created = result.map_err(|fault| ToolError::failed_at(gate, action, dir, fault))?;
     let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
-        let why = "subagents work only in your workspace";
-        ToolError::denied(gate, dir.real(), why)
+        let reason = "subagents work only in your workspace";
+        ToolError::denied(gate, dir.real(), reason)
     })?;
     let commands = match gate.commands() {
         Some(commands) => commands

@@ -45,23 +45,23 @@ impl ToolError {
     }
 
     /// Creates an error for an action that cannot be carried out at `path`: "cannot `action`
-    /// `path`: `why`".
+    /// `path`: `reason`".
     pub(super) fn failed_at(
         gate: &Gate,
         action: &str,
         path: &ResolvedPath,
-        why: impl Display,
+        reason: impl Display,
     ) -> Self {
         let path = display_path(gate, path.real());
-        Self::failed(format!("cannot {action} {path}: {why}"))
+        Self::failed(format!("cannot {action} {path}: {reason}"))
     }
 
     /// Creates a denial by a rule that depends on the state of the disk.
-    pub(super) fn denied(gate: &Gate, path: &RealPath, why: impl Display) -> Self {
+    pub(super) fn denied(gate: &Gate, path: &RealPath, reason: impl Display) -> Self {
         let path = display_path(gate, path);
         Self {
             outcome: ActionOutcome::Denied,
-            message: format!("denied: write to {path}: {why}"),
+            message: format!("denied: write to {path}: {reason}"),
             changes: Vec::new(),
         }
     }
@@ -203,11 +203,11 @@ pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Val
 }
 
 /// Returns the error for a command that could not be started, or was lost while it ran.
-pub(super) fn cannot_complete(why: &dyn std::fmt::Display) -> ToolError {
-    ToolError::failed(format!("the command did not run to its end: {why}"))
+pub(super) fn cannot_complete(reason: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the command did not run to its end: {reason}"))
 }
 
-/// Returns the error that a command could not be run because of `why`.
-pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
-    ToolError::failed(format!("the command was not run: {why}"))
+/// Returns the error that a command could not be run because of `reason`.
+pub(super) fn cannot_run(reason: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the command was not run: {reason}"))
 }

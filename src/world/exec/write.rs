@@ -48,7 +48,7 @@ pub(super) fn edit_file(
     let old_text = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
         .map_err(|error| ToolError::failed_at(gate, "edit", path, error))?;
     let new_text = apply_edits(&old_text, edits)
-        .map_err(|why| ToolError::failed_at(gate, "edit", path, why))?;
+        .map_err(|reason| ToolError::failed_at(gate, "edit", path, reason))?;
     let shown_path = display_path(gate, path.real());
     let (shown_old, shown_new) = (
         text::strip_byte_order_mark(&old_text),

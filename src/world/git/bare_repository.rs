@@ -483,8 +483,8 @@ impl BareRepository {
     }
 
     /// Creates the error for a failed run of git.
-    fn git_error(&self, arguments: &[&str], why: &str) -> Error {
-        self.call(arguments).git_error(why)
+    fn git_error(&self, arguments: &[&str], reason: &str) -> Error {
+        self.call(arguments).git_error(reason)
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {

@@ -337,15 +337,15 @@ fn reaches_limit(output: &[u8], bytes_max: u64) -> bool {
 
 impl GitInvocation<'_> {
     /// Creates the error for a failed run.
-    fn git_error(&self, why: &str) -> Error {
+    fn git_error(&self, reason: &str) -> Error {
         let command = self
             .arguments
             .iter()
             .find(|word| !word.starts_with('-'))
             .copied()
             .unwrap_or_default();
-        let why = single_line(why.trim(), ERROR_CHARS_MAX);
-        let message = format!("`git {command}` failed in `{}`: {why}", self.dir);
+        let reason = single_line(reason.trim(), ERROR_CHARS_MAX);
+        let message = format!("`git {command}` failed in `{}`: {reason}", self.dir);
         Error::new(ErrorKind::Environment, message)
     }
 }

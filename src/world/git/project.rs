@@ -108,8 +108,8 @@ impl ProjectRepository {
         })?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = probe.setting("extensions.partialClone").await? {
-            let why = format!("some of its objects are only at `{remote}`");
-            return Err(unusable_repository(&root, &why)
+            let reason = format!("some of its objects are only at `{remote}`");
+            return Err(unusable_repository(&root, &reason)
                 .with_hint("fetch them: git fetch --refetch --no-filter"));
         }
         let head = probe.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
@@ -173,9 +173,10 @@ impl RepositoryProbe<'_> {
     fn expect_inside(self, root: &AbsPath) -> Result<()> {
         let cwd = dir::resolve(self.dir)?;
         if !cwd.as_path().starts_with(root.as_path()) {
-            let why = format!("its work tree is `{root}`, which does not contain this directory");
+            let reason =
+                format!("its work tree is `{root}`, which does not contain this directory");
             return Err(
-                unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`")
+                unusable_repository(self.dir, &reason).with_hint("see `git config core.worktree`")
             );
         }
         Ok(())
@@ -196,8 +197,8 @@ impl RepositoryProbe<'_> {
         if output.code == 0 || !output.stderr.contains(UNTRUSTED_MESSAGE) {
             return Ok(());
         }
-        let why = "it belongs to another user and is not trusted";
-        Err(unusable_repository(self.dir, why)
+        let reason = "it belongs to another user and is not trusted";
+        Err(unusable_repository(self.dir, reason)
             .with_hint("run `git status` there to see how to trust it")
             .with_hint("or do not use it: `project: none` under `workflow`"))
     }
@@ -208,13 +209,13 @@ fn expect_own(repository: &FoundRepository<'_>) -> Result<()> {
     let Some(reason) = repository.foreign_reason()? else {
         return Ok(());
     };
-    let why = format!("{reason}, which does not refer to it");
-    Err(unusable_repository(repository.root, &why)
+    let reason = format!("{reason}, which does not refer to it");
+    Err(unusable_repository(repository.root, &reason)
         .with_hint("start in that repository")
         .with_hint("or make it refer to this directory: `git config core.worktree DIRECTORY`"))
 }
 
-fn unusable_repository(dir: &AbsPath, why: &str) -> Error {
-    let message = format!("the repository at `{dir}` cannot be used: {why}");
+fn unusable_repository(dir: &AbsPath, reason: &str) -> Error {
+    let message = format!("the repository at `{dir}` cannot be used: {reason}");
     Error::new(ErrorKind::Environment, message)
 }

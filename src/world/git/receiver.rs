@@ -130,7 +130,12 @@ impl CommitReceiver<'_> {
     /// # Errors
     /// Another git is working, or the branch does not point to the project's head: nothing has
     /// changed then.
-    pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
+    pub async fn advance(
+        self,
+        commit: &ObjectId,
+        author: &CommitAuthor,
+        reason: &str,
+    ) -> Result<()> {
         let next_index = NextIndex::lock(self.bare_repository, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
         let branch = format!("{BRANCH_PREFIX}{}", self.expect_unchanged_branch().await?);
@@ -143,7 +148,7 @@ impl CommitReceiver<'_> {
             "core.logAllRefUpdates=true",
             "update-ref",
             "-m",
-            why,
+            reason,
             &branch,
             commit.as_str(),
             from,

@@ -107,12 +107,12 @@ fn write_error(file: &RelPath, fault: FileSystemError) -> Error {
             ErrorKind::Io
         }
     };
-    let why = if fault == FileSystemError::Replaced {
+    let reason = if fault == FileSystemError::Replaced {
         "its path contains a symlink".to_owned()
     } else {
         fault.to_string()
     };
-    Error::new(kind, format!("cannot write `{file}`: {why}"))
+    Error::new(kind, format!("cannot write `{file}`: {reason}"))
         .with_hint("choose another name, or remove the existing file")
 }
 

@@ -66,8 +66,8 @@ fn check_named_read(
 /// Like [`read_capped`], for a file with a secret: it is an error if another user owns it or can
 /// read or change it.
 pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    let exposure_error = |why: &str| {
-        let message = format!("`{path}` contains a secret, and {why}");
+    let exposure_error = |reason: &str| {
+        let message = format!("`{path}` contains a secret, and {reason}");
         Error::new(ErrorKind::Config, message)
     };
     match file::read_secret_capped(path, bytes_max) {
@@ -85,7 +85,7 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 /// Like [`read_regular_file`], for a file that is trusted because the user owns it: it is an error
 /// if another user owns it or it is world-writable.
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    let exposure_error = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
+    let exposure_error = |reason: &str| Error::new(ErrorKind::Config, format!("{reason} `{path}`"));
     match file::read_own_capped(path, bytes_max) {
         Ok(Ok(bytes)) => check_read(path, bytes_max, Ok(bytes)),
         Ok(Err(SecretExposure::OpenToOthers)) => {

@@ -159,6 +159,6 @@ fn open_error(path: &AbsPath, fault: FileSystemError) -> Error {
     cannot_open_error(path, fault)
 }
 
-fn cannot_open_error(path: &AbsPath, why: impl Display) -> Error {
-    Error::new(ErrorKind::Config, format!("cannot open `{path}`: {why}"))
+fn cannot_open_error(path: &AbsPath, reason: impl Display) -> Error {
+    Error::new(ErrorKind::Config, format!("cannot open `{path}`: {reason}"))
 }

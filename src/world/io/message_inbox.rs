@@ -69,8 +69,8 @@ impl MessageInbox {
         dir::create_all(path, DirectoryAudience::User).map_err(|error| {
             error.with_hint("messages are read from a directory of files: name a directory")
         })?;
-        let exposure_error = |why: &str| {
-            let message = format!("{why} the inbox directory `{path}`");
+        let exposure_error = |reason: &str| {
+            let message = format!("{reason} the inbox directory `{path}`");
             Error::new(ErrorKind::Config, message)
         };
         let directory = match InboxDirectory::open(path) {
@@ -163,10 +163,10 @@ impl MessageInbox {
     }
 
     /// Ends the reading.
-    fn close(&mut self, why: &str) {
+    fn close(&mut self, reason: &str) {
         self.directory = None;
         let path = escape_name(&self.path.to_string());
-        let warning = format!("messages in `{path}` are not read any more: {why}");
+        let warning = format!("messages in `{path}` are not read any more: {reason}");
         self.items.push_back(InboxItem::Warning(warning));
     }
 }
@@ -195,10 +195,10 @@ fn is_partial(directory: &InboxDirectory, name: &str) -> bool {
 
 /// Reads a file; `None` if it has disappeared.
 fn read_file(directory: &InboxDirectory, name: &str) -> Option<InboxItem> {
-    let warning = |why: String| {
+    let warning = |reason: String| {
         let file = escape_name(name);
         Some(InboxItem::Warning(format!(
-            "`{file}` in the inbox is not a message: {why}"
+            "`{file}` in the inbox is not a message: {reason}"
         )))
     };
     let bytes = match directory.read(name, FILE_BYTES_MAX) {

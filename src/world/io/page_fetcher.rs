@@ -137,7 +137,9 @@ impl PageFetcher {
             match PageUrl::parse(target.as_str()) {
                 Ok(next) if next.host() == url.host() && is_allowed(&next) => url = next,
                 Ok(_) => return Ok(FetchOutcome::Redirect(target)),
-                Err(why) => return Err(format!("the server redirects to an address that {why}")),
+                Err(reason) => {
+                    return Err(format!("the server redirects to an address that {reason}"));
+                }
             }
         }
         Err(format!(

@@ -84,7 +84,7 @@ pub(super) struct McpClient {
 #[derive(Debug)]
 pub(super) struct ProgramConnectError {
     /// The reason, with how the program ended and what it wrote last unless it is tried again.
-    pub(super) why: String,
+    pub(super) reason: String,
     /// Whether it may know only the older handshake, with which it is tried again.
     pub(super) may_be_older: bool,
     /// Whose fault it is.
@@ -106,10 +106,10 @@ pub(super) enum McpClientError {
 
 impl McpClientError {
     /// Creates the error that a request failed or was not sent for this reason.
-    fn new(cause: FailureCause, why: String) -> Self {
+    fn new(cause: FailureCause, reason: String) -> Self {
         match cause {
-            FailureCause::Server => Self::Failed(why),
-            FailureCause::Refusal => Self::Refused(why),
+            FailureCause::Server => Self::Failed(reason),
+            FailureCause::Refusal => Self::Refused(reason),
         }
     }
 
@@ -120,8 +120,8 @@ impl McpClientError {
             Self::SignInRequired(missing) => {
                 Self::SignInRequired(missing.map(|text| credentials.redact(&text)))
             }
-            Self::Refused(why) => Self::Refused(credentials.redact(&why)),
-            Self::Failed(why) => Self::Failed(credentials.redact(&why)),
+            Self::Refused(reason) => Self::Refused(credentials.redact(&reason)),
+            Self::Failed(reason) => Self::Failed(credentials.redact(&reason)),
         }
     }
 
@@ -149,8 +149,8 @@ impl From<ServiceError> for McpClientError {
             McpClientError::SignInRequired(missing)
         } else if error.is_authorization_required() {
             McpClientError::SignInRequired(None)
-        } else if let Some(why) = refusal {
-            McpClientError::Refused(quote_server(&why))
+        } else if let Some(reason) = refusal {
+            McpClientError::Refused(quote_server(&reason))
         } else if is_gone {
             McpClientError::Gone
         } else if let ServiceError::McpError(error) = error {
@@ -188,7 +188,7 @@ impl McpClient {
             }
             Ok(Err(fault)) => fault,
             Err(_) => ProgramConnectError {
-                why: timeout_message(),
+                reason: timeout_message(),
                 may_be_older: false,
                 cause: FailureCause::Server,
             },
@@ -196,7 +196,7 @@ impl McpClient {
         // A program that is tried again need not have ended, so how it ended is not reported.
         if !fault.may_be_older {
             let (exit_reason, report) = exit_report(&program).await;
-            fault.why.push_str(&report);
+            fault.reason.push_str(&report);
             if exit_reason.is_some_and(|reason| !reason.is_failure_of_program()) {
                 fault.cause = FailureCause::Refusal;
             }
@@ -243,7 +243,7 @@ impl McpClient {
         let sign_in = match &tokens {
             Some(tokens) => authorized_manager(remote, tokens)
                 .await
-                .map_err(|unusable| McpClientError::new(unusable.cause, unusable.why))?,
+                .map_err(|unusable| McpClientError::new(unusable.cause, unusable.reason))?,
             None => None,
         };
         let mut token_source = None;
@@ -252,7 +252,7 @@ impl McpClient {
                 let sent_secrets = credentials.client_secrets();
                 let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
                 let token_error = |unusable: UnusableServer| {
-                    McpClientError::new(unusable.cause, quote_server(&unusable.why))
+                    McpClientError::new(unusable.cause, quote_server(&unusable.reason))
                 };
                 source.token().await.map_err(token_error)?;
                 token_source = Some(source.clone());
@@ -273,15 +273,15 @@ impl McpClient {
             RemoteConnectError::SignIn { missing_scopes, .. } => {
                 McpClientError::SignInRequired(missing_scopes)
             }
-            RemoteConnectError::Refused(why) => {
+            RemoteConnectError::Refused(reason) => {
                 // The tokens may have had to be refreshed or replaced.
                 let sign_in_cause = sign_in_client.map(|http| http.failure_cause());
                 let client_cause = token_source.map(|source| source.failure_cause());
                 let cause = sign_in_cause.or(client_cause);
                 let cause = cause.unwrap_or(FailureCause::Refusal);
-                McpClientError::new(cause, quote_server(&why))
+                McpClientError::new(cause, quote_server(&reason))
             }
-            RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
+            RemoteConnectError::Failed(reason) => McpClientError::Failed(quote_server(&reason)),
         })?;
         Ok(Self {
             credentials: credentials.clone(),
@@ -451,7 +451,7 @@ async fn begin_with_program(
     let transport = WatchedTransport::new(connection, tool_change_count, &Credentials::default());
     let service = lifecycle::begin(handler, transport, choice).await;
     service.map_err(|error| ProgramConnectError {
-        why: quote_server(&error.to_string()),
+        reason: quote_server(&error.to_string()),
         may_be_older: choice == HandshakeChoice::Newest
             && (lifecycle::has_ended(&error) || lifecycle::has_misunderstood(&error)),
         cause: FailureCause::Server,
@@ -471,8 +471,8 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
         });
         total_bytes = tool_bytes.fold(total_bytes, usize::saturating_add);
         if total_bytes > LIST_BYTES_MAX {
-            let why = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
-            return Err(McpClientError::Failed(why));
+            let reason = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
+            return Err(McpClientError::Failed(reason));
         }
         descriptions.extend(tools);
         cursor = next_cursor;
@@ -532,8 +532,8 @@ async fn list_page(
         let next_cursor = page.get("nextCursor").and_then(Value::as_str);
         return Ok((tools.collect(), next_cursor.map(str::to_owned)));
     }
-    let why = "its reply is not a list of tools";
-    Err(McpClientError::Failed(why.to_owned()))
+    let reason = "its reply is not a list of tools";
+    Err(McpClientError::Failed(reason.to_owned()))
 }
 
 fn describe_server_tool(tool: Tool) -> ServerToolDescription {
@@ -578,7 +578,7 @@ fn start_error(error: &io::Error) -> ProgramConnectError {
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<ExitReason>());
     ProgramConnectError {
-        why: error.to_string(),
+        reason: error.to_string(),
         may_be_older: false,
         cause: if exit_reason.is_some_and(ExitReason::is_failure_of_program) {
             FailureCause::Server

@@ -84,9 +84,9 @@ impl GuardedHttpClient {
     }
 
     /// Returns that the server cannot be used because these requests got no token.
-    pub(super) fn unusable(&self, why: String) -> UnusableServer {
+    pub(super) fn unusable(&self, reason: String) -> UnusableServer {
         UnusableServer {
-            why,
+            reason,
             cause: self.failure_cause(),
         }
     }
@@ -105,9 +105,9 @@ impl GuardedHttpClient {
         // A connection that the other side is about to close would lose a code or a token.
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(CONNECTION, close);
-        if let Some(why) = address_fault(self.addresses, request.url()) {
+        if let Some(reason) = address_fault(self.addresses, request.url()) {
             self.failures.is_refused.store(true, Ordering::Relaxed);
-            return Err(why.into());
+            return Err(reason.into());
         }
         let response = tokio::time::timeout(REQUEST_TIME_MAX, self.exchange(request)).await;
         response.unwrap_or_else(|_| {
@@ -167,8 +167,8 @@ pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<Strin
             "`{shown_url}` would receive secrets unencrypted: signing in requires `https`"
         ));
     }
-    let why = addresses.url_fault(url)?.trim_start_matches("`url` ");
-    Some(format!("`{shown_url}` {why}, which is not allowed"))
+    let reason = addresses.url_fault(url)?.trim_start_matches("`url` ");
+    Some(format!("`{shown_url}` {reason}, which is not allowed"))
 }
 
 #[cfg(test)]

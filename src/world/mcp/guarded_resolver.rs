@@ -26,7 +26,7 @@ pub(super) fn refused_address(error: &reqwest::Error) -> Option<&'static str> {
 pub(super) fn guarded_client(remote: &RemoteServer) -> Result<Client, String> {
     let addresses = remote.addresses;
     match addresses.url_fault(&remote.url) {
-        Some(why) => Err(why.to_owned()),
+        Some(reason) => Err(reason.to_owned()),
         None => client_with_resolver(Arc::new(GuardedResolver(addresses)))
             .map_err(|error| error.to_string()),
     }
@@ -51,11 +51,11 @@ impl Resolve for GuardedResolver {
             for address in resolved_addresses {
                 match addresses.address_fault(address.ip()) {
                     None => allowed_addresses.push(address),
-                    Some(why) => fault = Some(why),
+                    Some(reason) => fault = Some(reason),
                 }
             }
             match fault {
-                Some(why) if allowed_addresses.is_empty() => Err(RefusedAddress(why).into()),
+                Some(reason) if allowed_addresses.is_empty() => Err(RefusedAddress(reason).into()),
                 Some(_) | None => {
                     let addrs: Addrs = Box::new(allowed_addresses.into_iter());
                     Ok(addrs)

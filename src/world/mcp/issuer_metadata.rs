@@ -167,7 +167,7 @@ mod tests {
             expected,
         ) {
             (Ok(issuer), Ok(expected)) => assert_eq!(issuer, Url::parse(expected).unwrap()),
-            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
             (found, expected) => panic!("{found:?}, expected {expected:?}"),
         }
     }

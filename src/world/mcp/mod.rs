@@ -136,7 +136,7 @@ pub struct ServerSetup {
 #[derive(Debug)]
 struct UnusableServer {
     /// The reason: a sentence, or only the end of one from what gets tokens.
-    why: String,
+    reason: String,
     cause: FailureCause,
 }
 
@@ -333,7 +333,7 @@ impl McpServers {
             // The config does not say that there have to be any.
             (Err(unusable), Some(functions)) if functions.is_discovery_only() => {
                 self.0.tool_lists.insert(config, &Arc::default());
-                Ok(vec![unusable.why])
+                Ok(vec![unusable.reason])
             }
             (Err(unusable), None)
                 if unusable.cause == FailureCause::Server
@@ -341,9 +341,9 @@ impl McpServers {
             {
                 self.0.tool_lists.leave_out(config);
                 handle.slot.close().await;
-                Ok(vec![left_out_note(&handle.slot.setup, &unusable.why)])
+                Ok(vec![left_out_note(&handle.slot.setup, &unusable.reason)])
             }
-            (Err(unusable), _) => Err(unusable.why),
+            (Err(unusable), _) => Err(unusable.reason),
         }
     }
 
@@ -379,7 +379,7 @@ impl McpServers {
                     handle
                         .seen_changes
                         .store(IGNORED_CHANGES, Ordering::Relaxed);
-                    format!("{}; its list of tools is unchanged", unusable.why)
+                    format!("{}; its list of tools is unchanged", unusable.reason)
                 }));
             }
         }
@@ -398,7 +398,7 @@ impl McpServers {
         let slot = self.slot(server);
         let slot = slot.ok_or_else(|| format!("no server `{server}`"))?;
         let connection = slot.connection(launcher).await;
-        let client = connection.map_err(|unusable| unusable.why)?;
+        let client = connection.map_err(|unusable| unusable.reason)?;
         Ok(ServerConnection { slot, client })
     }
 
@@ -426,8 +426,8 @@ impl McpServers {
             Ok(tools) => tools.into(),
             Err(fault) => {
                 let cause = fault.cause();
-                let why = slot.describe_fault(client, fault).await;
-                return Err(UnusableServer { why, cause });
+                let reason = slot.describe_fault(client, fault).await;
+                return Err(UnusableServer { reason, cause });
             }
         };
         self.0.tool_lists.insert(&slot.setup.config, &tools);
@@ -557,12 +557,12 @@ impl ConnectionSlot {
                 Some(client) => client.exit_report().await,
                 None => String::new(),
             };
-            let why = format!(
+            let reason = format!(
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
                  again{exit_report}"
             );
             let cause = starts.last_failure.unwrap_or(FailureCause::Server);
-            return Err(UnusableServer { why, cause });
+            return Err(UnusableServer { reason, cause });
         }
         drop(closed_client);
         starts.count = starts.count.saturating_add(1);
@@ -606,11 +606,11 @@ impl ConnectionSlot {
             ..
         } = &self.setup;
         let listener = listener.clone();
-        let unusable_server = |cause, why: String| UnusableServer {
-            why: unusable_sentence(config, &why),
+        let unusable_server = |cause, reason: String| UnusableServer {
+            reason: unusable_sentence(config, &reason),
             cause,
         };
-        let refusal = |why: String| unusable_server(FailureCause::Refusal, why);
+        let refusal = |reason: String| unusable_server(FailureCause::Refusal, reason);
         match (&config.transport, environment) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
@@ -642,8 +642,8 @@ impl ConnectionSlot {
                 let install_hint = missing_package_hint(program).filter(|_| package.is_none());
                 client.map_err(|fault| {
                     let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
-                    let why = format!("{}{}", hint_prefix.unwrap_or_default(), fault.why);
-                    unusable_server(fault.cause, why)
+                    let reason = format!("{}{}", hint_prefix.unwrap_or_default(), fault.reason);
+                    unusable_server(fault.cause, reason)
                 })
             }
             (ServerTransport::Program(_), None) => {
@@ -665,8 +665,8 @@ impl ConnectionSlot {
             fault @ (McpClientError::SignInRequired(_)
             | McpClientError::Refused(_)
             | McpClientError::Failed(_)) => {
-                let why = self.fault_reason(client.redact_credentials(fault));
-                format!("the server `{name}`: {why}")
+                let reason = self.fault_reason(client.redact_credentials(fault));
+                format!("the server `{name}`: {reason}")
             }
         }
     }
@@ -674,7 +674,7 @@ impl ConnectionSlot {
     fn fault_reason(&self, fault: McpClientError) -> String {
         let name = self.setup.config.name();
         let scopes = match fault {
-            McpClientError::Refused(why) | McpClientError::Failed(why) => return why,
+            McpClientError::Refused(reason) | McpClientError::Failed(reason) => return reason,
             McpClientError::Gone => return "it has ended".to_owned(),
             McpClientError::SignInRequired(scopes) => scopes,
         };
@@ -710,27 +710,27 @@ impl ConnectionSlot {
 }
 
 /// Returns the sentence that a server or the user's own tools cannot be used.
-fn unusable_sentence(config: &ServerConfig, why: &str) -> String {
+fn unusable_sentence(config: &ServerConfig, reason: &str) -> String {
     match config.custom_tools().as_slice() {
-        [] => format!("the server `{}` cannot be used: {why}", config.name()),
+        [] => format!("the server `{}` cannot be used: {reason}", config.name()),
         tools => {
             let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-            format!("{} cannot be used: {why}", list_names(&tools, "and"))
+            format!("{} cannot be used: {reason}", list_names(&tools, "and"))
         }
     }
 }
 
 /// Returns the warning that agents work without a server. What the server wrote is at its end.
-fn left_out_note(setup: &ServerSetup, why: &str) -> String {
+fn left_out_note(setup: &ServerSetup, reason: &str) -> String {
     let agents: Vec<&str> = setup.agents.iter().map(AgentId::as_str).collect();
     let verb = if agents.len() == 1 { "works" } else { "work" };
     let (name, agents) = (setup.config.name(), list_names(&agents, "and"));
-    // `why` begins with the sentence that is said here in other words.
+    // `reason` begins with the sentence that is said here in other words.
     let sentence = unusable_sentence(&setup.config, "");
-    let why = why.strip_prefix(sentence.as_str()).unwrap_or(why);
+    let reason = reason.strip_prefix(sentence.as_str()).unwrap_or(reason);
     format!(
         "the server `{name}` cannot be used, so {agents} {verb} without its tools (`required: true` \
-         would end the run instead): {why}"
+         would end the run instead): {reason}"
     )
 }
 

@@ -126,7 +126,7 @@ fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
             return sign_in(scopes);
         }
         return match refusal(error) {
-            Some(why) => RemoteConnectError::Refused(why),
+            Some(reason) => RemoteConnectError::Refused(reason),
             None => RemoteConnectError::Failed(root_cause(error.error.as_ref()).to_string()),
         };
     }
@@ -147,7 +147,7 @@ pub(super) fn refusal(error: &DynamicTransportError) -> Option<String> {
     match error.error.downcast_ref()? {
         ClientTransportError::Http(error)
         | ClientTransportError::Sse(SseTransportError::Request(error)) => refused_request(error),
-        ClientTransportError::Sse(SseTransportError::Refused(why)) => Some(why.clone()),
+        ClientTransportError::Sse(SseTransportError::Refused(reason)) => Some(reason.clone()),
         ClientTransportError::Sse(SseTransportError::Message(_))
         | ClientTransportError::Pipes(_) => None,
     }
@@ -168,8 +168,8 @@ fn refused_request(error: &RemoteHttpError) -> Option<String> {
 
 /// Returns why massgen could not get a token.
 fn token_fault(error: &AuthError) -> String {
-    if let AuthError::ClientCredentialsError(why) = error {
-        why.clone()
+    if let AuthError::ClientCredentialsError(reason) = error {
+        reason.clone()
     } else {
         root_cause(error).to_string()
     }
@@ -195,15 +195,15 @@ impl RemoteConnectError {
     /// Returns the error with the explanation that the server does not support SSE. `http_status`
     /// is its reply to Streamable HTTP, if that was tried before.
     fn explain_missing_sse(self, http_status: Option<String>) -> Self {
-        let explain = |why: String| match http_status {
+        let explain = |reason: String| match http_status {
             Some(http_status) => {
-                format!("it supports neither streamable HTTP nor SSE: {http_status}; {why}")
+                format!("it supports neither streamable HTTP nor SSE: {http_status}; {reason}")
             }
-            None => format!("it does not support SSE: {why}"),
+            None => format!("it does not support SSE: {reason}"),
         };
         match self {
-            Self::Failed(why) => Self::Failed(explain(why)),
-            Self::Refused(why) => Self::Refused(explain(why)),
+            Self::Failed(reason) => Self::Failed(explain(reason)),
+            Self::Refused(reason) => Self::Refused(explain(reason)),
             sign_in @ Self::SignIn { .. } => sign_in,
         }
     }

@@ -109,8 +109,9 @@ pub(super) fn prompt_reply(result: &GetPromptResult) -> ServerReply {
 fn describe_block(block: &ContentBlock, images: &mut ImageCollector) -> String {
     match block {
         ContentBlock::Text(text) => sanitize(&text.text),
-        ContentBlock::Image(image) => image_note(&image.data, images)
-            .unwrap_or_else(|why| unsupported_note("image", &image.mime_type, &image.data, &why)),
+        ContentBlock::Image(image) => image_note(&image.data, images).unwrap_or_else(|reason| {
+            unsupported_note("image", &image.mime_type, &image.data, &reason)
+        }),
         ContentBlock::Audio(audio) => unsupported_note(
             "audio",
             &audio.mime_type,
@@ -134,7 +135,7 @@ fn describe_contents(contents: &ResourceContents, images: &mut ImageCollector) -
         } => {
             let mime_type = mime_type.as_deref().unwrap_or("unknown");
             image_note(blob, images)
-                .unwrap_or_else(|why| unsupported_note("data", mime_type, blob, &why))
+                .unwrap_or_else(|reason| unsupported_note("data", mime_type, blob, &reason))
         }
         _ => note("a part of a kind that is not known"),
     }
@@ -147,11 +148,11 @@ fn image_note(base64: &str, images: &mut ImageCollector) -> Result<String, Image
 }
 
 /// Describes content that is neither text nor an accepted image, by its type and its data.
-fn unsupported_note(what: &str, mime_type: &str, base64: &str, why: &dyn Display) -> String {
+fn unsupported_note(what: &str, mime_type: &str, base64: &str, reason: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
     let mime_type = sanitized_line(mime_type);
     note(format_args!(
-        "{what} {mime_type}, {bytes} bytes, not shown: {why}"
+        "{what} {mime_type}, {bytes} bytes, not shown: {reason}"
     ))
 }
 

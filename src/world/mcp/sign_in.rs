@@ -73,7 +73,7 @@ impl PendingSignIn {
         let resolution = resolution.await.map_err(refused)?;
         let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
             .await
-            .map_err(|why| refusal(&why))?;
+            .map_err(|reason| refusal(&reason))?;
         let endpoints = [
             Some(&metadata.authorization_endpoint),
             Some(&metadata.token_endpoint),
@@ -146,12 +146,12 @@ impl PendingSignIn {
     /// # Errors
     /// The user declined, or no token was issued.
     pub async fn finish(self, redirected: &Url) -> Result<()> {
-        if let Some(why) = query_parameter(redirected, "error") {
+        if let Some(reason) = query_parameter(redirected, "error") {
             let description = query_parameter(redirected, "error_description");
             let detail = description
                 .map(|description| format!(": {description}"))
                 .unwrap_or_default();
-            return Err(refusal(&format!("it was refused ({why}{detail})")));
+            return Err(refusal(&format!("it was refused ({reason}{detail})")));
         }
         let answer = AuthorizationCallback::from_redirect_url(redirected.as_str())
             .map_err(|error| sign_in_error(&error))?;
@@ -178,8 +178,8 @@ pub(super) async fn authorized_manager(
     server: &RemoteServer,
     tokens: &ServerTokens,
 ) -> std::result::Result<Option<(AuthorizationManager, GuardedHttpClient)>, UnusableServer> {
-    let refusal = |why: String| UnusableServer {
-        why,
+    let refusal = |reason: String| UnusableServer {
+        reason,
         cause: FailureCause::Refusal,
     };
     let registration = tokens
@@ -204,7 +204,7 @@ pub(super) async fn authorized_manager(
             http.forget_outage();
             Ok(manager.map(|manager| (manager, http)))
         }
-        Err(why) => Err(http.unusable(quote_server(&why))),
+        Err(reason) => Err(http.unusable(quote_server(&reason))),
     }
 }
 
@@ -254,7 +254,7 @@ async fn restore_manager(
 /// Returns the authentication challenge with which the server rejects an unauthenticated client, if
 /// it does: during the handshake, or when the client lists its tools.
 async fn request_challenge(server: &RemoteServer) -> Result<Option<String>> {
-    let client = guarded_client(server).map_err(|why| refusal(&why))?;
+    let client = guarded_client(server).map_err(|reason| refusal(&reason))?;
     let client = RemoteHttpClient::new(RequestAuthorization::Headers(client));
     let exchange = async {
         let (tool_change_count, credentials) = (Arc::default(), Credentials::default());
@@ -270,8 +270,8 @@ async fn request_challenge(server: &RemoteServer) -> Result<Option<String>> {
                 Ok(challenge.map(str::to_owned))
             }
             Err(RemoteConnectError::SignIn { challenge, .. }) => Ok(challenge),
-            Err(RemoteConnectError::Refused(why) | RemoteConnectError::Failed(why)) => {
-                Err(refusal(&why))
+            Err(RemoteConnectError::Refused(reason) | RemoteConnectError::Failed(reason)) => {
+                Err(refusal(&reason))
             }
         }
     };
@@ -284,7 +284,7 @@ fn check_address(server: &RemoteServer, address: &str) -> Result<Url> {
     let invalid = |_| refusal(&format!("{} is not a URL", escape_name(address)));
     let url = Url::parse(address).map_err(invalid)?;
     match address_fault(server.addresses, &url) {
-        Some(why) => Err(refusal(&why)),
+        Some(reason) => Err(refusal(&reason)),
         None => Ok(url),
     }
 }
@@ -305,17 +305,17 @@ fn query_parameter(url: &Url, key: &str) -> Option<String> {
 }
 
 fn sign_in_error(error: &AuthError) -> Error {
-    let why = error.to_string();
+    let message = error.to_string();
     let cause = root_cause(error).to_string();
-    if why.contains(&cause) {
-        return refusal(&why);
+    if message.contains(&cause) {
+        return refusal(&message);
     }
-    refusal(&format!("{why}: {cause}"))
+    refusal(&format!("{message}: {cause}"))
 }
 
 /// Error for a failed sign-in; the reason may come from an untrusted server.
-fn refusal(why: &str) -> Error {
-    let message = format!("you are not signed in: {}", quote_server(why));
+fn refusal(reason: &str) -> Error {
+    let message = format!("you are not signed in: {}", quote_server(reason));
     Error::new(ErrorKind::Environment, message)
 }
 

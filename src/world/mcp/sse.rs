@@ -76,8 +76,8 @@ impl SseTransport {
         let transport = timeout(ENDPOINT_TIME_MAX, Self::open_stream(remote, client)).await;
         transport.unwrap_or_else(|_| {
             let seconds = ENDPOINT_TIME_MAX.as_secs();
-            let why = format!("no `endpoint` event within {seconds} s");
-            Err(SseTransportError::Message(why))
+            let reason = format!("no `endpoint` event within {seconds} s");
+            Err(SseTransportError::Message(reason))
         })
     }
 
@@ -165,7 +165,7 @@ fn open_error(error: RemoteHttpError) -> SseTransportError {
             }
             Some(status) => SseTransportError::Message(format!("HTTP {status}")),
             None => match refused_address(error) {
-                Some(why) => SseTransportError::Refused(why.to_owned()),
+                Some(reason) => SseTransportError::Refused(reason.to_owned()),
                 None => SseTransportError::Message(root_cause(error).to_string()),
             },
         };
@@ -200,14 +200,14 @@ fn check_post_result(
 
 /// Resolves the endpoint for messages to the server at `url` from its first event.
 fn endpoint_url(url: &Url, first_event: Option<&McpSseEvent>) -> Result<Url, SseTransportError> {
-    let invalid = |why: &str| SseTransportError::Message(why.to_owned());
+    let invalid = |reason: &str| SseTransportError::Message(reason.to_owned());
     let Some(McpSseEvent { name, data }) = first_event else {
         return Err(invalid("its stream ended before the `endpoint` event"));
     };
     let name = name.as_deref().unwrap_or("message");
     if name != "endpoint" {
-        let why = format!("its first event is `{name}`, not `endpoint`");
-        return Err(invalid(&why));
+        let reason = format!("its first event is `{name}`, not `endpoint`");
+        return Err(invalid(&reason));
     }
     let endpoint_text = Some(data.trim()).filter(|text| text.len() <= ENDPOINT_BYTES_MAX);
     let endpoint_url = endpoint_text.and_then(|text| url.join(text).ok());
@@ -287,8 +287,8 @@ mod tests {
                 name: name.map(str::to_owned),
                 data: "/message".to_owned(),
             });
-            let why = endpoint_url(&url, event.as_ref()).unwrap_err().to_string();
-            assert!(why.contains(expected), "{why}");
+            let reason = endpoint_url(&url, event.as_ref()).unwrap_err().to_string();
+            assert!(reason.contains(expected), "{reason}");
         }
     }
 }

@@ -295,7 +295,7 @@ fn deviation_of(level: SandboxLevel, exit_reason: &ExitReason) -> Option<String>
     };
     match exit_reason {
         ExitReason::Exited(0) => None,
-        ExitReason::Refused { step, why } => Some(format!("{step}: {why}")),
+        ExitReason::Refused { step, reason } => Some(format!("{step}: {reason}")),
         ExitReason::Exited(status) => Some(match case_of(*status) {
             Some((_, case)) if case.allowed_levels.contains(&level) => {
                 format!("{} does not work", case.action)

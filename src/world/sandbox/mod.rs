@@ -145,7 +145,7 @@ pub enum ExitReason {
         /// The step that failed.
         step: String,
         /// The error that the system reported.
-        why: String,
+        reason: String,
     },
 }
 
@@ -169,15 +169,15 @@ impl fmt::Display for ExitReason {
             ExitReason::TimedOut => f.write_str("it took too long and was killed"),
             ExitReason::Interrupted => f.write_str("it was interrupted"),
             ExitReason::DiskFull(shortage) => write!(f, "it was killed because {shortage}"),
-            ExitReason::Refused { step, why } => match unstarted_program(step) {
-                Some(program) if why.starts_with(MISSING_PROGRAM_MESSAGE) => {
+            ExitReason::Refused { step, reason } => match unstarted_program(step) {
+                Some(program) if reason.starts_with(MISSING_PROGRAM_MESSAGE) => {
                     write!(
                         f,
                         "there is no program {program}, or none that is open to it"
                     )
                 }
-                Some(program) => write!(f, "{program} could not be started: {why}"),
-                None => write!(f, "its sandbox could not be built: {step}: {why}"),
+                Some(program) => write!(f, "{program} could not be started: {reason}"),
+                None => write!(f, "its sandbox could not be built: {step}: {reason}"),
             },
         }
     }
@@ -290,9 +290,9 @@ impl Sandbox {
             let obstacle = obstacle.map_err(|error| {
                 Error::io("cannot determine where overlays can be mounted", error)
             })?;
-            let obstacle = obstacle.map(|why| match choice {
-                SandboxLevelChoice::Only(_) => format!("{why}, or use level `namespaces`"),
-                SandboxLevelChoice::Auto => why,
+            let obstacle = obstacle.map(|reason| match choice {
+                SandboxLevelChoice::Only(_) => format!("{reason}, or use level `namespaces`"),
+                SandboxLevelChoice::Auto => reason,
             });
             if obstacle.is_none()
                 && record
@@ -525,7 +525,7 @@ mod tests {
     fn only_a_program_fails_in_a_sandbox_that_was_built() {
         let refusal = |step: &str| ExitReason::Refused {
             step: step.to_owned(),
-            why: "Resource temporarily unavailable".to_owned(),
+            reason: "Resource temporarily unavailable".to_owned(),
         };
         let of_program = [
             ExitReason::Exited(1),

@@ -110,8 +110,8 @@ impl SandboxProcess {
                     // Forking the next helper no longer delays this program.
                     self.spawner.prepare();
                 }
-                HelperMessage::Report(HelperReport::Refused { step, why }) => {
-                    self.set_exit_reason(ExitReason::Refused { step, why });
+                HelperMessage::Report(HelperReport::Refused { step, reason }) => {
+                    self.set_exit_reason(ExitReason::Refused { step, reason });
                 }
                 // What is left after massgen ended the command was not left by the command.
                 HelperMessage::Report(HelperReport::LeftBehind) => {
@@ -136,7 +136,7 @@ impl SandboxProcess {
         match self.progress {
             ProcessProgress::Building => ExitReason::Refused {
                 step: "starting".to_owned(),
-                why: "the sandbox helper exited without a report".to_owned(),
+                reason: "the sandbox helper exited without a report".to_owned(),
             },
             ProcessProgress::Started | ProcessProgress::Ending => {
                 ExitReason::Signalled(Signal::KILL.as_raw())

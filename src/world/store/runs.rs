@@ -179,8 +179,8 @@ impl RunDir {
     /// Reads how the run began.
     pub fn manifest(&self) -> Result<ReplayManifest> {
         let path = self.turn().join(MANIFEST);
-        let replay_error = |why: &str| {
-            let message = format!("`{}` cannot be replayed: {why}", self.name());
+        let replay_error = |reason: &str| {
+            let message = format!("`{}` cannot be replayed: {reason}", self.name());
             Error::new(ErrorKind::Environment, message)
         };
         let bytes = match file::read_regular_capped(&path, SUMMARY_BYTES_MAX) {

@@ -183,7 +183,9 @@ fn notes(report: &CopyReport, workspace: &AbsPath) -> Vec<String> {
     omission_counts
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, why)| format!("left {count} out of the copy of `{workspace}` that {why}"))
+        .map(|(count, reason)| {
+            format!("left {count} out of the copy of `{workspace}` that {reason}")
+        })
         .collect()
 }
 

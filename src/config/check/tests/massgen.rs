@@ -219,7 +219,7 @@ fn limits_of_models_are_no_team() {
 #[test]
 fn rules_of_massgen_are_combined_with_those_beside_them() {
     for rule in DANGEROUS_COMMANDS.iter().chain(CALLS_OF_UNKNOWN_RISK) {
-        parse_rule(RuleAction::Ask, rule, None).unwrap_or_else(|why| panic!("{rule}: {why}"));
+        parse_rule(RuleAction::Ask, rule, None).unwrap_or_else(|reason| panic!("{rule}: {reason}"));
     }
     let ruling = |section: &str, call: &str| {
         let yaml = with_backend(&format!("cwd: w\npermissions: {section}"));

@@ -514,10 +514,10 @@ impl Gate {
         };
         match decision {
             ApprovalDecision::Approved => Ok(()),
-            ApprovalDecision::Denied(why) => Err(denial_by_rule(
+            ApprovalDecision::Denied(refusal) => Err(denial_by_rule(
                 ASKED_BY_CONFIG,
                 subject,
-                format!("{reason}; {why}"),
+                format!("{reason}; {refusal}"),
             )),
         }
     }

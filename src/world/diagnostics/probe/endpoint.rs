@@ -38,7 +38,7 @@ pub async fn probe_endpoint(http: &HttpClient, url: &Url, headers: HeaderMap) ->
     let stopwatch = Stopwatch::start();
     match timeout(ENDPOINT_TIME_MAX, request_models(http, url, headers)).await {
         Err(_) => EndpointReply::TooSlow(ENDPOINT_TIME_MAX),
-        Ok(Err(why)) => EndpointReply::Unreachable(why),
+        Ok(Err(reason)) => EndpointReply::Unreachable(reason),
         Ok(Ok((status, models))) => EndpointReply::Answered {
             status,
             models,

@@ -37,6 +37,6 @@ pub async fn probe_python_package(name: &str, context: ProbeContext<'_>) -> Pyth
     match context.run_program(&python, &arguments).await {
         ProgramReply::Succeeded(directory) if directory.is_empty() => PythonPackageProbe::Missing,
         ProgramReply::Succeeded(directory) => PythonPackageProbe::Found(directory),
-        ProgramReply::Failed(why) => PythonPackageProbe::Broken(why),
+        ProgramReply::Failed(reason) => PythonPackageProbe::Broken(reason),
     }
 }

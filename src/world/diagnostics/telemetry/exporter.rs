@@ -50,7 +50,7 @@ pub(crate) struct SpanExporter {
 #[derive(Debug, Default)]
 struct ExportReport {
     lost_count: usize,
-    why: Option<String>,
+    reason: Option<String>,
 }
 
 /// Background task that sends batches to the collector.
@@ -93,10 +93,10 @@ impl SpanExporter {
         } = self;
         // The worker ends when its queue is closed and empty.
         drop(span_sender);
-        let (lost_count, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
+        let (lost_count, reason) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
             Ok(Ok(report)) => (
                 Some(report.lost_count.saturating_add(dropped_count)),
-                report.why,
+                report.reason,
             ),
             Ok(Err(_)) => (None, Some("sending failed unexpectedly".to_owned())),
             Err(_) => {
@@ -105,16 +105,16 @@ impl SpanExporter {
                 (None, Some(format!("no answer within {seconds} s")))
             }
         };
-        let why =
-            why.unwrap_or_else(|| "spans were produced faster than they could be sent".to_owned());
+        let reason = reason
+            .unwrap_or_else(|| "spans were produced faster than they could be sent".to_owned());
         match lost_count {
             Some(0) => None,
             Some(lost_count) => Some(format!(
-                "telemetry: {lost_count} of {} not accepted by `{shown_url}`: {why}",
+                "telemetry: {lost_count} of {} not accepted by `{shown_url}`: {reason}",
                 count_noun(span_count, "span")
             )),
             None => Some(format!(
-                "telemetry: some of {} not accepted by `{shown_url}`: {why}",
+                "telemetry: some of {} not accepted by `{shown_url}`: {reason}",
                 count_noun(span_count, "span")
             )),
         }
@@ -136,10 +136,10 @@ impl BatchWorker {
             // On timeout, the batch is sent as it is.
             timeout(BATCH_WAIT, fill_batch).await.unwrap_or_default();
             let count = batch.len();
-            if let Err(why) = self.send(batch).await {
-                tracing::warn!(count, %why, "spans were not sent");
+            if let Err(reason) = self.send(batch).await {
+                tracing::warn!(count, why = %reason, "spans were not sent");
                 report.lost_count = report.lost_count.saturating_add(count);
-                report.why.get_or_insert(why);
+                report.reason.get_or_insert(reason);
             }
         }
         report

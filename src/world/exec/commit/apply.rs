@@ -196,8 +196,8 @@ impl LayerCommit<'_> {
                     return Ok(());
                 }
                 let old_meta = path.dir().meta(&rel_below).map_err(tool_error)?;
-                if let Some(why) = write_block(self.gate, path.real(), &old_meta, self.intent) {
-                    return Err(ToolError::denied(self.gate, path.real(), why));
+                if let Some(block) = write_block(self.gate, path.real(), &old_meta, self.intent) {
+                    return Err(ToolError::denied(self.gate, path.real(), block));
                 }
                 replace_link(&dir, name, &target, &old_meta.version).map_err(tool_error)?;
                 ChangeKind::Changed
@@ -231,8 +231,8 @@ impl LayerCommit<'_> {
         };
         if meta.kind == FileKind::Directory {
             if gate.manager().contains_grant_root(path.real()) {
-                let why = "it holds a directory that was opened to you as a whole";
-                return Err(ToolError::denied(gate, path.real(), why));
+                let reason = "it holds a directory that was opened to you as a whole";
+                return Err(ToolError::denied(gate, path.real(), reason));
             }
             let pending_deletes = plan_removal(gate, path, self.intent)?;
             self.command_changes
@@ -240,8 +240,8 @@ impl LayerCommit<'_> {
                 .extend(remove_tree(gate, path, &pending_deletes)?);
             return Ok(());
         }
-        if let Some(why) = write_block(gate, path.real(), &meta, self.intent) {
-            return Err(ToolError::denied(gate, path.real(), why));
+        if let Some(block) = write_block(gate, path.real(), &meta, self.intent) {
+            return Err(ToolError::denied(gate, path.real(), block));
         }
         self.command_changes
             .changes

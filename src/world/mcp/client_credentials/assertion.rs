@@ -35,9 +35,9 @@ impl AssertionKey {
         }
         match RsaKeyPair::from_pkcs8(&der) {
             Ok(key) => Ok(Self::Rsa(Box::new(key))),
-            Err(why) => Err(format!(
+            Err(error) => Err(format!(
                 "its `private_key` is neither a P-256 key nor an RSA key of 2048 to 4096 bits \
-                 ({why})"
+                 ({error})"
             )),
         }
     }
@@ -167,8 +167,8 @@ mod tests {
                 "neither",
             ),
         ] {
-            let why = AssertionKey::parse(&pem).err().unwrap();
-            assert!(why.contains(expected), "{pem}: {why}");
+            let reason = AssertionKey::parse(&pem).err().unwrap();
+            assert!(reason.contains(expected), "{pem}: {reason}");
         }
     }
 }

@@ -122,7 +122,7 @@ impl AccessTokenSource {
         Reply: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
     {
         let token_error = |unusable: UnusableServer| {
-            StreamableHttpError::Auth(AuthError::ClientCredentialsError(unusable.why))
+            StreamableHttpError::Auth(AuthError::ClientCredentialsError(unusable.reason))
         };
         let token = self.token().await.map_err(token_error)?;
         match send(Some(token.clone())).await {
@@ -165,11 +165,11 @@ impl AccessTokenSource {
     async fn request_token(&self) -> Result<IssuedToken, UnusableServer> {
         let http_client = GuardedHttpClient::with_manager(&self.0.server).await;
         let (http, manager) = http_client.map_err(|error| UnusableServer {
-            why: root_cause(&error).to_string(),
+            reason: root_cause(&error).to_string(),
             cause: FailureCause::Refusal,
         })?;
         let token_result = Box::pin(self.request_token_through(&http, &manager)).await;
-        token_result.map_err(|why| http.unusable(why))
+        token_result.map_err(|reason| http.unusable(reason))
     }
 
     /// Requests a token through `http`, which also sends the requests of `manager`.
@@ -205,10 +205,10 @@ impl AccessTokenSource {
             .map_err(|error| error.to_string())?;
         let status = reply.status();
         if !status.is_success() {
-            let why = refusal_reason(status.as_u16(), reply.body());
-            return Err(format!("`{issuer}` issues no token: {why}"));
+            let reason = refusal_reason(status.as_u16(), reply.body());
+            return Err(format!("`{issuer}` issues no token: {reason}"));
         }
-        parse_token(reply.body()).map_err(|why| format!("`{issuer}` issues no token: {why}"))
+        parse_token(reply.body()).map_err(|reason| format!("`{issuer}` issues no token: {reason}"))
     }
 
     /// Returns what proves to the authorization server with these metadata who massgen is.

@@ -307,13 +307,16 @@ mod tests {
 
     #[test]
     fn methods_that_are_not_announced_are_not_used() {
-        let why = secret(&methods(&["private_key_jwt"])).err().unwrap();
+        let reason = secret(&methods(&["private_key_jwt"])).err().unwrap();
         assert!(
-            why.ends_with("does not accept a `client_secret`, but `private_key_jwt`"),
-            "{why}"
+            reason.ends_with("does not accept a `client_secret`, but `private_key_jwt`"),
+            "{reason}"
         );
-        let why = secret(&methods(&[])).err().unwrap();
-        assert!(why.ends_with("does not accept a `client_secret`"), "{why}");
+        let reason = secret(&methods(&[])).err().unwrap();
+        assert!(
+            reason.ends_with("does not accept a `client_secret`"),
+            "{reason}"
+        );
     }
 
     /// Checks for how many seconds the token of a reply is used.
@@ -324,7 +327,7 @@ mod tests {
                 assert_eq!(token.value.expose_secret(), "t");
                 assert_eq!(token.usable_for.map(|time| time.as_secs()), expected);
             }
-            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (Err(reason), Err(expected)) => assert!(reason.contains(expected), "{reason}"),
             (found, _) => panic!("{reply}: {:?}", found.err()),
         }
     }

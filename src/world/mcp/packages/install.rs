@@ -236,11 +236,11 @@ impl PackageInstaller<'_> {
         let manager = PathPermissionManager::new(vec![grant], Phase::Final);
         let level = environment.sandbox_level();
         let policy = compile(&manager, level, command_context)
-            .map_err(|why| Error::new(ErrorKind::Environment, why.to_string()))?;
+            .map_err(|error| Error::new(ErrorKind::Environment, error.to_string()))?;
         let sandbox = environment
             .backend()
             .local_sandbox()
-            .map_err(|why| install_error(package, why))?;
+            .map_err(|reason| install_error(package, reason))?;
         let wait = CommandWaitLimits {
             time_max: STEP_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -302,8 +302,11 @@ fn describe_failure(program: &str, output: &CommandOutput) -> String {
     format!("`{program}`: {}: {quote}", output.exit_reason)
 }
 
-fn install_error(package: &ServerPackage, why: &str) -> Error {
-    let message = format!("cannot install the package `{}`: {why}", package.describe());
+fn install_error(package: &ServerPackage, reason: &str) -> Error {
+    let message = format!(
+        "cannot install the package `{}`: {reason}",
+        package.describe()
+    );
     let hint = match package.registry {
         PackageRegistry::Npm => "it needs `npm` and `node` in `PATH`",
         PackageRegistry::Python => {

@@ -164,8 +164,8 @@ class Loader:
         if path not in self.loaded:
             try:
                 self.loaded[path] = self.load_with_fallback(lambda: self.load(path, source))
-            except Unusable as why:
-                self.loaded[path] = why
+            except Unusable as error:
+                self.loaded[path] = error
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     raise
@@ -264,8 +264,8 @@ class Loader:
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt):
                     raise
-                why = brief_error(error)
-                notes.append(f"the tools in `massgen/tool/{name}` are not offered: {why}")
+                reason = brief_error(error)
+                notes.append(f"the tools in `massgen/tool/{name}` are not offered: {reason}")
                 continue
             for public_name in sorted(vars(module)):
                 function = getattr(module, public_name)
@@ -473,9 +473,9 @@ class Tool:
             hints = {}
         except Exception as error:
             hints = {}
-            why = brief_error(error)
+            reason = brief_error(error)
             self.notes.append(
-                f"`{PREFIX}{self.name}` is offered without types: they cannot be read: {why}"
+                f"`{PREFIX}{self.name}` is offered without types: they cannot be read: {reason}"
             )
         properties, required = {}, []
         for key, parameter in self.parameters.items():
@@ -662,8 +662,8 @@ def reply(results):
     return {"content": blocks or [text_block("")], "isError": was_interrupted}
 
 
-def failure(why):
-    return {"content": [text_block(why)], "isError": True}
+def failure(message):
+    return {"content": [text_block(message)], "isError": True}
 
 
 def brief_error(error):
@@ -703,8 +703,8 @@ class Host:
                 tool = Tool(
                     function, name, entry.get("description"), entry["preset_args"], context
                 )
-            except Unusable as why:
-                self.notes.append(f"`{PREFIX}{name}` is not offered: {why}")
+            except Unusable as error:
+                self.notes.append(f"`{PREFIX}{name}` is not offered: {error}")
                 continue
             self.add(tool)
         if setup.get("discover") is not None:
@@ -712,8 +712,8 @@ class Host:
                 try:
                     if public_name not in self.tools:
                         self.add(Tool(function, public_name, None, {}, context))
-                except Unusable as why:
-                    self.notes.append(f"`{PREFIX}{public_name}` is not offered: {why}")
+                except Unusable as error:
+                    self.notes.append(f"`{PREFIX}{public_name}` is not offered: {error}")
 
     def add(self, tool):
         self.notes.extend(tool.notes)

@@ -86,8 +86,8 @@ impl EngineClient {
         let Some(address) = host.filter(|host| host.starts_with(SSH_SCHEME)) else {
             return Self::connect_here(host).await;
         };
-        let host = address.parse::<SshEngineHost>().map_err(|why| {
-            let message = format!("`{address}` is not the address of a machine: {why}");
+        let host = address.parse::<SshEngineHost>().map_err(|reason| {
+            let message = format!("`{address}` is not the address of a machine: {reason}");
             Error::new(ErrorKind::Environment, message).with_hint(ADDRESS_HINT)
         })?;
         let tunnel = SshTunnel::open(host, env).await?;
@@ -303,8 +303,8 @@ pub(super) fn is_reply(error: &EngineError) -> bool {
 /// Converts an engine error to an error of a command, for its agent.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
 pub(super) fn command_error(error: EngineError) -> io::Error {
-    if let Some(why) = reply_size_error(&error) {
-        return io::Error::other(format!("the container engine cannot be used: {why}"));
+    if let Some(reason) = reply_size_error(&error) {
+        return io::Error::other(format!("the container engine cannot be used: {reason}"));
     }
     io::Error::other(match error {
         EngineError::DockerResponseServerError { message, .. } => engine_message(&message),
@@ -312,8 +312,8 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
             "the container engine does not answer in time".to_owned()
         }
         error => {
-            let why = engine_message(&error.to_string());
-            format!("the container engine closed the connection: {why}")
+            let reason = engine_message(&error.to_string());
+            format!("the container engine closed the connection: {reason}")
         }
     })
 }
@@ -322,7 +322,7 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
 pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
     let failure = Error::new(ErrorKind::Environment, what);
     match reply_size_error(&error) {
-        Some(why) => failure.with_source(why),
+        Some(source) => failure.with_source(source),
         None => failure.with_source(ShownEngineError(error)),
     }
 }

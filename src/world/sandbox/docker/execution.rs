@@ -54,7 +54,7 @@ fn refuse_failed_start(mut output: CommandOutput) -> CommandOutput {
     if is_start_failure {
         output.exit_reason = ExitReason::Refused {
             step: "start the command in its container".to_owned(),
-            why: output.stdout.text.trim().to_owned(),
+            reason: output.stdout.text.trim().to_owned(),
         };
     }
     output

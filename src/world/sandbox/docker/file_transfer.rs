@@ -64,13 +64,13 @@ impl From<EngineError> for TransferFault {
     fn from(error: EngineError) -> Self {
         let is_missing = is_missing(&error);
         let is_reply = is_reply(&error);
-        let why = command_error(error).to_string();
+        let reason = command_error(error).to_string();
         if is_missing {
-            TransferFault::ContainerGone(why)
+            TransferFault::ContainerGone(reason)
         } else if is_reply {
-            TransferFault::RemoteRefusal(why)
+            TransferFault::RemoteRefusal(reason)
         } else {
-            TransferFault::RemoteFailure(why)
+            TransferFault::RemoteFailure(reason)
         }
     }
 }

@@ -39,7 +39,7 @@ impl ContainerEngine {
             // The reader of the steps keeps only the text of an error, which does not name the
             // size.
             with_build_hint(match self.client.refusal.reason() {
-                Some(why) => Error::new(ErrorKind::Environment, what).with_source(why),
+                Some(source) => Error::new(ErrorKind::Environment, what).with_source(source),
                 None => engine_failure(&what, error),
             })
         };
@@ -53,8 +53,8 @@ impl ContainerEngine {
                     on_output(&text);
                 }
                 if let Some(error) = step.error_detail {
-                    let why = engine_message(&error.message.unwrap_or_default());
-                    let message = format!("cannot build the image `{image}`: {why}");
+                    let reason = engine_message(&error.message.unwrap_or_default());
+                    let message = format!("cannot build the image `{image}`: {reason}");
                     return Err(with_build_hint(Error::new(ErrorKind::Environment, message)));
                 }
             }

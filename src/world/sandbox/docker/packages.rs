@@ -70,12 +70,12 @@ impl ReplaceableContainer {
                 user,
                 ..self.base_command()
             };
-            if let Some(why) =
+            if let Some(reason) =
                 self.run_installation(&guard, container_command, &self.register_command())
             {
                 let names = join_with_commas(names);
                 failures.push(format!(
-                    "{kind} packages were not installed ({names}): {why}"
+                    "{kind} packages were not installed ({names}): {reason}"
                 ));
             }
         }
@@ -99,11 +99,11 @@ impl ReplaceableContainer {
             }
             let running_command = self.register_command();
             let container_command = self.agent_command(script, &self.workspace, &running_command);
-            if let Some(why) = self.run_installation(guard, container_command, &running_command) {
+            if let Some(reason) = self.run_installation(guard, container_command, &running_command) {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
-                failures.push_str(&why);
+                failures.push_str(&reason);
                 failures.push('\n');
             }
         }
@@ -159,7 +159,7 @@ impl ReplaceableContainer {
             }
             ExitReason::Interrupted => Some("interrupted".to_owned()),
             ExitReason::DiskFull(shortage) => Some(shortage.to_string()),
-            ExitReason::Refused { why, .. } => Some(why),
+            ExitReason::Refused { reason, .. } => Some(reason),
         }
     }
 }

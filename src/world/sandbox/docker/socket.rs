@@ -50,7 +50,7 @@ impl EngineDiscovery {
             DaemonStatus::AccessDenied => "is not accessible to you".to_owned(),
             DaemonStatus::NoListener => "has no listener".to_owned(),
             DaemonStatus::NoReply => "accepts connections but does not answer".to_owned(),
-            DaemonStatus::NotADaemon(why) => why.clone(),
+            DaemonStatus::NotADaemon(reason) => reason.clone(),
             DaemonStatus::NoSocket => "does not exist".to_owned(),
         };
         format!("`{socket}` {state}")

@@ -156,12 +156,15 @@ impl SshTunnel {
             .ok()?
             .ok()?;
         let messages = ssh_process.last_messages();
-        let why = if messages.is_empty() {
+        let reason = if messages.is_empty() {
             "`ssh` has ended"
         } else {
             &messages
         };
-        Some(format!("the connection to `{}` was lost: {why}", self.host))
+        Some(format!(
+            "the connection to `{}` was lost: {reason}",
+            self.host
+        ))
     }
 
     /// Connects, and ends the session of an earlier connection.
@@ -256,14 +259,17 @@ impl SshTunnel {
             output_bytes_max: 0,
             time_max: FORWARD_TIME_MAX,
         });
-        let why = match output.await {
+        let reason = match output.await {
             Ok(ProgramExit::Exited { code: Some(0), .. }) => return Ok(()),
             Ok(ProgramExit::Exited { errors, .. }) => errors,
             Ok(ProgramExit::Killed) => "it did not answer in time".to_owned(),
             Err(error) => error.to_string(),
         };
-        let why = describe_messages(why.as_bytes());
-        let message = format!("`ssh` does not forward a socket to `{}`: {why}", self.host);
+        let reason = describe_messages(reason.as_bytes());
+        let message = format!(
+            "`ssh` does not forward a socket to `{}`: {reason}",
+            self.host
+        );
         Err(Error::new(ErrorKind::Environment, message).with_hint(
             "the server there must allow it: `AllowStreamLocalForwarding yes` in sshd_config",
         ))

@@ -156,8 +156,8 @@ impl WriteOverlay {
         for tree in &mut trees {
             if spec.audience == OverlayAudience::Container {
                 tree.replace_with_copy("containers cannot be shown an overlay")?;
-            } else if let Some(why) = tree.overlay_obstacle()? {
-                tree.replace_with_copy(why)?;
+            } else if let Some(reason) = tree.overlay_obstacle()? {
+                tree.replace_with_copy(reason)?;
             }
         }
         let namespace = match spec.audience {
@@ -192,15 +192,15 @@ impl WriteOverlay {
     /// see.
     pub fn notes(&self, audience: OverlayAudience) -> Vec<String> {
         let copy_notes = self.0.trees.iter().filter_map(|tree| {
-            let (why, root) = (tree.copy_reason()?, &tree.root);
+            let (reason, root) = (tree.copy_reason()?, &tree.root);
             Some(format!(
-                "the final agent works on a copy of `{root}`: {why}"
+                "the final agent works on a copy of `{root}`: {reason}"
             ))
         });
         let mut notes: Vec<String> = copy_notes.collect();
-        if let (Err(why), OverlayAudience::Sandbox) = (&self.0.namespace, audience) {
+        if let (Err(reason), OverlayAudience::Sandbox) = (&self.0.namespace, audience) {
             notes.push(format!(
-                "commands of the final agent cannot see what it changes: {why}"
+                "commands of the final agent cannot see what it changes: {reason}"
             ));
         }
         notes
@@ -419,14 +419,14 @@ fn open_namespace(
     excluded: &[RealPath],
 ) -> Result<std::result::Result<OverlayNamespace, String>> {
     let first_try = start_namespace(origin, trees, excluded);
-    let Err(why) = &first_try else {
+    let Err(reason) = &first_try else {
         return Ok(first_try);
     };
     if trees.iter().all(|tree| tree.copy_reason().is_some()) {
         return Ok(first_try);
     }
     for tree in trees.iter_mut() {
-        tree.replace_with_copy(why)?;
+        tree.replace_with_copy(reason)?;
     }
     Ok(start_namespace(origin, trees, excluded))
 }

@@ -86,9 +86,9 @@ impl TreeOverlay {
             return Ok(obstacle);
         }
         if let Some(path) = foreign_reachable_by_root(&self.layer.root).map_err(check_error)? {
-            let why = "belongs to another user or group, so it could not be changed through an \
+            let reason = "belongs to another user or group, so it could not be changed through an \
                        overlay";
-            return Ok(Some(format!("`{path}` {why}")));
+            return Ok(Some(format!("`{path}` {reason}")));
         }
         let upper = DirectoryHandle::open_own(&self.layer.upper)
             .map_err(|fault| open_error(&self.root, fault))?;
@@ -98,7 +98,7 @@ impl TreeOverlay {
     }
 
     /// Replaces it by a copy, unless that was done already.
-    pub(super) fn replace_with_copy(&mut self, why: impl Into<String>) -> Result<()> {
+    pub(super) fn replace_with_copy(&mut self, reason: impl Into<String>) -> Result<()> {
         if self.copy.is_some() {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl TreeOverlay {
         };
         self.copy = Some(TreeCopy {
             replica,
-            reason: why.into(),
+            reason: reason.into(),
         });
         Ok(())
     }

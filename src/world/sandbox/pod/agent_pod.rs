@@ -112,10 +112,10 @@ impl AgentPod {
             .pod
             .ensure_ready(reachable, None, OPENING_TIME_MAX)?
         {
-            AwaitedPod::Waiting(why) => {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            AwaitedPod::Waiting(reason) => {
+                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
                 agent_pod.notes.push(format!(
-                    "the pod waits for the cluster{why}; commands wait until it runs"
+                    "the pod waits for the cluster{reason}; commands wait until it runs"
                 ));
             }
             AwaitedPod::Ready(instance, network) => {
@@ -149,10 +149,10 @@ impl AgentPod {
         let ready_result = self.pod.ensure_ready(reachable, Some(interrupt), time_max);
         let instance = match ready_result.map_err(io::Error::other)? {
             AwaitedPod::Ready(instance, _) => instance,
-            AwaitedPod::Waiting(why) => {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            AwaitedPod::Waiting(reason) => {
+                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
                 let message = format!(
-                    "the pod still waits for the cluster{why}; run the command again later"
+                    "the pod still waits for the cluster{reason}; run the command again later"
                 );
                 return Err(io::Error::other(message));
             }
@@ -165,9 +165,9 @@ impl AgentPod {
         drop(contents);
         match send_result {
             Ok(()) => Ok(instance),
-            Err(TransferFault::ContainerGone(why)) => {
+            Err(TransferFault::ContainerGone(reason)) => {
                 self.pod.discard(&instance);
-                let error = Error::new(ErrorKind::Environment, gone_message(&why));
+                let error = Error::new(ErrorKind::Environment, gone_message(&reason));
                 Err(io::Error::other(error))
             }
             Err(fault) => {
@@ -227,13 +227,13 @@ impl AgentPod {
         error: &io::Error,
     ) -> io::Error {
         io::Error::other(match command_run.process_mut().take_fault(error) {
-            PodFault::PodGone(why) => {
+            PodFault::PodGone(reason) => {
                 self.pod.discard(instance);
-                gone_message(&why)
+                gone_message(&reason)
             }
-            PodFault::RemoteFailure(why) => {
+            PodFault::RemoteFailure(reason) => {
                 self.pod.has_lost_commands.store(true, Ordering::Release);
-                why
+                reason
             }
         })
     }
@@ -328,9 +328,9 @@ impl CommandContainer for AgentPod {
             .for_pod(&instance)
             .fetch(&files, reachable, interrupt);
         fetch_result.map_err(|fault| {
-            if let TransferFault::ContainerGone(why) = fault {
+            if let TransferFault::ContainerGone(reason) = fault {
                 self.pod.discard(&instance);
-                return io::Error::other(format!("{what}: {}", gone_message(&why)));
+                return io::Error::other(format!("{what}: {}", gone_message(&reason)));
             }
             io::Error::other(transfer_error(&files, what, fault))
         })
@@ -338,9 +338,9 @@ impl CommandContainer for AgentPod {
 }
 
 /// Returns the message to an agent whose pod is gone.
-fn gone_message(why: &str) -> String {
+fn gone_message(reason: &str) -> String {
     format!(
-        "the pod is gone, with what ran and was installed in it ({why}); the next command has a new one"
+        "the pod is gone, with what ran and was installed in it ({reason}); the next command has a new one"
     )
 }
 

@@ -75,7 +75,8 @@ impl PodCluster {
     /// active runs are never touched.
     pub fn remove_leftovers(&self, state: &AbsPath) -> Result<()> {
         let remove_result = self.block_on(self.remove_orphans(state));
-        remove_result.map_err(|why| cluster_error("cannot remove the pods of earlier runs", &why))
+        remove_result
+            .map_err(|reason| cluster_error("cannot remove the pods of earlier runs", &reason))
     }
 
     async fn remove_orphans(&self, state: &AbsPath) -> std::result::Result<(), KubectlFailure> {
@@ -154,7 +155,7 @@ pub(super) fn state_digest(state: &AbsPath) -> String {
 }
 
 /// Returns the error for an operation of the cluster that failed.
-pub(super) fn cluster_error(what: &str, why: &str) -> Error {
-    Error::new(ErrorKind::Environment, format!("{what}: {why}"))
+pub(super) fn cluster_error(what: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::Environment, format!("{what}: {reason}"))
         .with_hint("try `kubectl get pods` with the same context and namespace")
 }

@@ -52,16 +52,17 @@ pub async fn check_cluster(
         "--output=name",
     ];
     let dry_run_result = kubectl.ask(&arguments, manifest.as_bytes()).await;
-    dry_run_result.map_err(|why| cluster_error("the cluster would not create a pod", &why))?;
+    dry_run_result
+        .map_err(|reason| cluster_error("the cluster would not create a pod", &reason))?;
     let policies = match config.network {
         PodNetwork::None => POLICY_ACTIONS,
         PodNetwork::Cluster => &[],
     };
     for (verb, resource) in POD_ACTIONS.iter().chain(policies) {
         let answer = kubectl.ask(&["auth", "can-i", verb, resource], b"").await;
-        answer.map_err(|why| {
+        answer.map_err(|reason| {
             let what = format!("the cluster does not let you {verb} {resource}");
-            cluster_error(&what, &why)
+            cluster_error(&what, &reason)
         })?;
     }
     Ok(())

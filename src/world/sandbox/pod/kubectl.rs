@@ -116,7 +116,7 @@ impl Kubectl {
             output_bytes_max,
             time_max: CALL_TIME_MAX,
         });
-        let why = match run.await {
+        let reason = match run.await {
             Ok(ProgramExit::Exited {
                 code: Some(0),
                 output,
@@ -133,7 +133,7 @@ impl Kubectl {
             }
             Err(error) => format!("`kubectl` cannot be run: {error}"),
         };
-        Err(cluster_message(&why))
+        Err(cluster_message(&reason))
     }
 }
 

@@ -60,8 +60,8 @@ pub(super) struct PodFiles<'p> {
 impl From<PodFault> for TransferFault {
     fn from(fault: PodFault) -> Self {
         match fault {
-            PodFault::PodGone(why) => TransferFault::ContainerGone(why),
-            PodFault::RemoteFailure(why) => TransferFault::RemoteFailure(why),
+            PodFault::PodGone(reason) => TransferFault::ContainerGone(reason),
+            PodFault::RemoteFailure(reason) => TransferFault::RemoteFailure(reason),
         }
     }
 }
@@ -121,7 +121,7 @@ impl PodFiles<'_> {
         let answer = answer.strip_prefix("massgen ");
         match answer.map(|answer| answer.split_once('\n').unwrap_or((answer, ""))) {
             Some(("0", _)) => Ok(()),
-            Some((_, why)) => Err(unpack_error(why).into()),
+            Some((_, reason)) => Err(unpack_error(reason).into()),
             None => Err(TransferFault::RemoteFailure(
                 "the answer of its shell is incomplete".to_owned(),
             )),
@@ -129,9 +129,9 @@ impl PodFiles<'_> {
     }
 }
 
-fn unpack_error(why: &str) -> Error {
-    let why = cluster_message(why);
-    let message = format!("the files cannot be unpacked in the pod: {why}");
+fn unpack_error(reason: &str) -> Error {
+    let reason = cluster_message(reason);
+    let message = format!("the files cannot be unpacked in the pod: {reason}");
     Error::new(ErrorKind::Environment, message)
 }
 
@@ -165,9 +165,9 @@ impl RemoteContainer for PodFiles<'_> {
     fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault> {
         let result = self.pod.sweep(&self.instance, container_of(user), None);
         match result {
-            Err(PodFault::RemoteFailure(why)) if self.pod.end_processes(&self.instance) => {
-                let why = format!("its processes cannot be killed: {why}");
-                Err(TransferFault::ContainerGone(why))
+            Err(PodFault::RemoteFailure(reason)) if self.pod.end_processes(&self.instance) => {
+                let reason = format!("its processes cannot be killed: {reason}");
+                Err(TransferFault::ContainerGone(reason))
             }
             result => Ok(result?),
         }

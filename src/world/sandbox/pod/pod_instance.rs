@@ -73,11 +73,11 @@ impl PodInstance {
             "--output=name",
         ];
         let creation = cluster.kubectl.ask(&arguments, manifest.as_bytes()).await;
-        if let Err(why) = creation {
+        if let Err(reason) = creation {
             // One of its objects may exist. If not even that can be deleted, the next run deletes
             // it.
             cluster.delete_pod(&name).await.unwrap_or_default();
-            return Err(why);
+            return Err(reason);
         }
         Ok(Self {
             name,
@@ -123,21 +123,21 @@ impl PodInstance {
         let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
         let mut last_answer = Instant::now();
         loop {
-            let why = match self.state(cluster).await {
+            let reason = match self.state(cluster).await {
                 Ok(PodState::Running) => break,
-                Ok(PodState::Gone(why) | PodState::Unusable(why)) => {
-                    return Err(PodFault::PodGone(why));
+                Ok(PodState::Gone(reason) | PodState::Unusable(reason)) => {
+                    return Err(PodFault::PodGone(reason));
                 }
-                Ok(PodState::Waiting(why)) => {
+                Ok(PodState::Waiting(reason)) => {
                     last_answer = Instant::now();
-                    why
+                    reason
                 }
-                Err(why) if last_answer.elapsed() >= cluster.connection_timeout => {
-                    return Err(PodFault::RemoteFailure(why));
+                Err(reason) if last_answer.elapsed() >= cluster.connection_timeout => {
+                    return Err(PodFault::RemoteFailure(reason));
                 }
-                Err(why) => Some(why),
+                Err(reason) => Some(reason),
             };
-            if !on_wait(why) {
+            if !on_wait(reason) {
                 return Ok(None);
             }
             pause.wait().await;
@@ -181,8 +181,8 @@ impl PodInstance {
             match missing_programs.map(str::trim) {
                 Some("") => {}
                 Some(programs) => {
-                    let why = format!("its image lacks programs: {programs}");
-                    return Err(PodFault::PodGone(why));
+                    let reason = format!("its image lacks programs: {programs}");
+                    return Err(PodFault::PodGone(reason));
                 }
                 None => {
                     return Err(PodFault::RemoteFailure(
@@ -198,9 +198,9 @@ impl PodInstance {
                     pause.wait().await;
                 }
                 (PodNetwork::None, Some("open")) => {
-                    let why = "commands in it can reach the API server, although a NetworkPolicy denies \
+                    let reason = "commands in it can reach the API server, although a NetworkPolicy denies \
                                it: the network plugin of the cluster does not enforce policies";
-                    return Err(PodFault::PodGone(why.to_owned()));
+                    return Err(PodFault::PodGone(reason.to_owned()));
                 }
                 (PodNetwork::None, _) => return Ok(NetworkCheck::Unknown),
             }
@@ -224,15 +224,17 @@ impl PodInstance {
             input,
             output_bytes_max,
         );
-        let why = match execution.await {
+        let reason = match execution.await {
             Ok(output) => return Ok(output),
-            Err(why) => why,
+            Err(reason) => reason,
         };
         // If the pod is gone, that is the reason, and the next command needs another.
         match self.state(cluster).await {
-            Ok(PodState::Gone(why) | PodState::Unusable(why)) => Err(PodFault::PodGone(why)),
+            Ok(PodState::Gone(reason) | PodState::Unusable(reason)) => {
+                Err(PodFault::PodGone(reason))
+            }
             Ok(PodState::Running | PodState::Waiting(_)) | Err(_) => {
-                Err(PodFault::RemoteFailure(why))
+                Err(PodFault::RemoteFailure(reason))
             }
         }
     }

@@ -122,11 +122,11 @@ impl CommandPodObject {
             let terminated = terminated.filter(|terminated| terminated.exit_code != 0)?;
             Some(container_end(&container.name, terminated))
         });
-        if let Some(why) = init_failure {
-            return PodState::Unusable(why);
+        if let Some(reason) = init_failure {
+            return PodState::Unusable(reason);
         }
-        if let Some(why) = terminated {
-            return PodState::Gone(why);
+        if let Some(reason) = terminated {
+            return PodState::Gone(reason);
         }
         if matches!(status.phase.as_str(), "Failed" | "Succeeded") {
             return PodState::Gone("it has ended".to_owned());

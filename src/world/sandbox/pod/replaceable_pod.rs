@@ -91,7 +91,7 @@ impl ReplaceablePod {
         let creation = PodInstance::create(&self.cluster, &self.plan, name, mounts);
         let create_result = self.cluster.block_on(creation);
         let new_instance =
-            create_result.map_err(|why| cluster_error("the pod cannot be created", &why))?;
+            create_result.map_err(|reason| cluster_error("the pod cannot be created", &reason))?;
         let new_pod = Arc::new(new_instance);
         *instance = Some(Arc::clone(&new_pod));
         Ok(new_pod)
@@ -107,9 +107,9 @@ impl ReplaceablePod {
     ) -> Result<AwaitedPod> {
         let instance = self.ensure_created(reachable)?;
         let deadline = Instant::now().checked_add(time_max);
-        let reason: Mutex<Option<String>> = Mutex::default();
-        let keep_waiting = |why: Option<String>| {
-            *reason.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        let last_reason: Mutex<Option<String>> = Mutex::default();
+        let keep_waiting = |reason: Option<String>| {
+            *last_reason.lock().unwrap_or_else(PoisonError::into_inner) = reason;
             let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             !is_late && !interrupt.is_some_and(CommandInterrupt::is_raised)
         };
@@ -117,16 +117,18 @@ impl ReplaceablePod {
         match self.cluster.block_on(readiness) {
             Ok(Some(network)) => Ok(AwaitedPod::Ready(instance, network)),
             Ok(None) => {
-                let why = reason.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Ok(AwaitedPod::Waiting(why))
+                let reason = last_reason
+                    .into_inner()
+                    .unwrap_or_else(PoisonError::into_inner);
+                Ok(AwaitedPod::Waiting(reason))
             }
-            Err(PodFault::PodGone(why)) => {
+            Err(PodFault::PodGone(reason)) => {
                 self.discard(&instance);
-                let message = format!("the pod cannot be used: {why}");
+                let message = format!("the pod cannot be used: {reason}");
                 Err(Error::new(ErrorKind::Environment, message))
             }
-            Err(PodFault::RemoteFailure(why)) => {
-                Err(cluster_error("the cluster does not answer", &why))
+            Err(PodFault::RemoteFailure(reason)) => {
+                Err(cluster_error("the cluster does not answer", &reason))
             }
         }
     }
@@ -180,7 +182,7 @@ impl ReplaceablePod {
         let delete_result = self
             .cluster
             .block_on(self.cluster.delete_pod(&instance.name));
-        delete_result.map_err(|why| cluster_error("the pod cannot be deleted", &why))
+        delete_result.map_err(|reason| cluster_error("the pod cannot be deleted", &reason))
     }
 
     /// Kills everything in a container that belongs to no running command other than

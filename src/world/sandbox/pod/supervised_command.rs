@@ -167,8 +167,8 @@ impl SupervisedCommand {
         let mut pause = RetryPause::up_to(PAUSE_MAX);
         loop {
             match self.try_read().await {
-                Err(PodFault::RemoteFailure(why)) if Instant::now() >= deadline => {
-                    let message = format!("the connection to the cluster was lost: {why}");
+                Err(PodFault::RemoteFailure(reason)) if Instant::now() >= deadline => {
+                    let message = format!("the connection to the cluster was lost: {reason}");
                     return Err(PodFault::RemoteFailure(message));
                 }
                 Err(PodFault::RemoteFailure(_)) => pause.wait().await,
@@ -221,8 +221,8 @@ impl SupervisedCommand {
         let content = after_line.get(1..).unwrap_or_default();
         let line = std::str::from_utf8(line).map_err(|_| incomplete_answer())?;
         if line == "massgen gone" {
-            let why = "the files of the running command were removed there";
-            return Err(PodFault::PodGone(why.to_owned()));
+            let reason = "the files of the running command were removed there";
+            return Err(PodFault::PodGone(reason.to_owned()));
         }
         let header = PartHeader::parse(line).ok_or_else(incomplete_answer)?;
         let [out, err] = header
@@ -256,8 +256,8 @@ impl SupervisedCommand {
             Some((KILLED_PROOF | CROWDED_PROOF, _)) if is_complete => Some(KILLED_STATUS),
             Some((KILLED_PROOF | CROWDED_PROOF, _)) => None,
             Some((proof, _)) if proof != self.proof => {
-                let why = "a process in it has forged the exit status of a command";
-                return Err(PodFault::PodGone(why.to_owned()));
+                let reason = "a process in it has forged the exit status of a command";
+                return Err(PodFault::PodGone(reason.to_owned()));
             }
             Some((_, status)) if is_complete => Some(status),
             Some(_) | None => None,

@@ -144,18 +144,18 @@ impl NetworkProxyInner {
         };
         let ProxyRequest { host, port, mode } = match request::parse_head(&head) {
             Ok(parts) => parts,
-            Err(why) => {
+            Err(reason) => {
                 self.count_refused(OTHERS);
-                return refuse(client, "400 Bad Request", why);
+                return refuse(client, "400 Bad Request", reason);
             }
         };
         if !self.domains.iter().any(|domain| domain.matches(&host)) {
             self.count_refused(host.as_str());
-            let why = format!(
+            let reason = format!(
                 "`{}` is not listed in `command_line_network`",
                 host.as_str()
             );
-            return refuse(client, "403 Forbidden", &why);
+            return refuse(client, "403 Forbidden", &reason);
         }
         let addresses = match address::resolve(&host, port) {
             Ok(addresses) => addresses,
@@ -163,8 +163,8 @@ impl NetworkProxyInner {
         };
         if addresses.is_empty() {
             self.count_refused(host.as_str());
-            let why = format!("`{}` has no public address", host.as_str());
-            return refuse(client, "403 Forbidden", &why);
+            let reason = format!("`{}` has no public address", host.as_str());
+            return refuse(client, "403 Forbidden", &reason);
         }
         self.count_allowed(&host);
         let server = match address::connect(&addresses) {
@@ -236,8 +236,8 @@ fn count(hosts: &mut BTreeMap<String, u64>, host: &str) {
 }
 
 /// Sends the client the reason why there is no connection.
-fn refuse(mut client: &TcpStream, status: &str, why: &str) -> io::Result<()> {
-    let body = format!("massgen: {why}\n");
+fn refuse(mut client: &TcpStream, status: &str, reason: &str) -> io::Result<()> {
+    let body = format!("massgen: {reason}\n");
     let length = body.len();
     client.write_all(
         format!(

@@ -185,7 +185,7 @@ mod tests {
             };
             (request.host.as_str(), request.port, forwarded)
         });
-        assert_eq!(seen.map_err(|why| *why), expected, "{head:?}");
+        assert_eq!(seen.map_err(|reason| *reason), expected, "{head:?}");
     }
 
     #[test]

@@ -172,11 +172,11 @@ impl ChangeApplier<'_> {
                 }
                 fault.to_string()
             }),
-            Err(why) => Err(why.to_string()),
+            Err(error) => Err(error.to_string()),
         };
-        if let Err(why) = removal {
+        if let Err(reason) = removal {
             self.refused
-                .push((path.clone(), format!("not deleted: {why}")));
+                .push((path.clone(), format!("not deleted: {reason}")));
         }
     }
 
@@ -213,8 +213,8 @@ impl ChangeApplier<'_> {
                     return;
                 }
             },
-            Err(why) => {
-                self.refused.push((path.clone(), why.to_string()));
+            Err(error) => {
+                self.refused.push((path.clone(), error.to_string()));
                 (RemoteEntry::Refused, None)
             }
         };

@@ -309,9 +309,9 @@ impl IncomingFiles {
         let name = names
             .name
             .unwrap_or_else(|| entry.path_bytes().into_owned());
-        let path = returned_path(root, &name).map_err(|why| {
+        let path = returned_path(root, &name).map_err(|reason| {
             let name = truncate(&String::from_utf8_lossy(&name), SHOWN_CHARS_MAX);
-            invalid_data(format!("the entry `{}`: {why}", escape_name(&name)))
+            invalid_data(format!("the entry `{}`: {reason}", escape_name(&name)))
         })?;
         self.count_name(path.as_path().as_os_str())?;
         let shown_path = || escape_name(&path.to_string());
@@ -427,7 +427,7 @@ impl IncomingFiles {
 
     /// Appends content to the temporary file.
     fn append_content(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let spool_error = |why: String| io::Error::other(SpoolError(why));
+        let spool_error = |reason: String| io::Error::other(SpoolError(reason));
         self.unchecked_bytes = self.unchecked_bytes.saturating_add(bytes.len());
         if let Some(disk) = &self.disk
             && self.unchecked_bytes > DISK_CHECK_BYTES
@@ -450,7 +450,7 @@ impl IncomingFiles {
         sent_entries: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
-            .map_err(|why| invalid_data(format!("the target of a hard link: {why}")))?;
+            .map_err(|reason| invalid_data(format!("the target of a hard link: {reason}")))?;
         let earlier_entry = self.entries.get(&path);
         let file =
             earlier_entry.filter(|entry| matches!(entry.remote_entry, RemoteEntry::File { .. }));
@@ -532,8 +532,8 @@ fn sparse_file_error() -> io::Error {
     invalid_data("a file in it is sparse")
 }
 
-fn invalid_data(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.into())
+fn invalid_data(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }
 
 /// Notices whether a stream was read to its end.
@@ -620,11 +620,11 @@ mod tests {
         };
         assert_eq!(receive(0).unwrap(), 2 * BLOCK_BYTES);
         let full = receive(u64::MAX).unwrap_err();
-        let why = full
+        let spool_error = full
             .get_ref()
-            .and_then(|why| why.downcast_ref::<SpoolError>());
+            .and_then(|error| error.downcast_ref::<SpoolError>());
         assert_eq!(
-            why,
+            spool_error,
             Some(&SpoolError("the disk was nearly full".to_owned()))
         );
     }

@@ -544,48 +544,48 @@ pub(in crate::world::sandbox) fn transfer_error(
             );
             Error::new(ErrorKind::Environment, message)
         }
-        TransferFault::ContainerGone(why) | TransferFault::RemoteRefusal(why) => Error::new(
+        TransferFault::ContainerGone(reason) | TransferFault::RemoteRefusal(reason) => Error::new(
             ErrorKind::Environment,
-            format!("{what}: {}", with_machine(remote, why)),
+            format!("{what}: {}", with_machine(remote, reason)),
         ),
-        TransferFault::RemoteFailure(why) => {
+        TransferFault::RemoteFailure(reason) => {
             let loss_reason = remote.loss_reason();
-            let why = loss_reason.unwrap_or_else(|| with_machine(remote, why));
-            Error::new(ErrorKind::Environment, format!("{what}: {why}"))
+            let reason = loss_reason.unwrap_or_else(|| with_machine(remote, reason));
+            Error::new(ErrorKind::Environment, format!("{what}: {reason}"))
         }
         TransferFault::RejectedData(error) => match remote.loss_reason() {
-            Some(why) => Error::new(ErrorKind::Environment, format!("{what}: {why}")),
+            Some(reason) => Error::new(ErrorKind::Environment, format!("{what}: {reason}")),
             None => error,
         },
     }
 }
 
 /// Returns a reason with the container's machine, if it is another one.
-fn with_machine(remote: &dyn RemoteContainer, why: String) -> String {
+fn with_machine(remote: &dyn RemoteContainer, reason: String) -> String {
     match remote.machine() {
-        Some(machine) => format!("on `{machine}`: {why}"),
-        None => why,
+        Some(machine) => format!("on `{machine}`: {reason}"),
+        None => reason,
     }
 }
 
 /// Returns the error for a machine without room for the changes.
-fn no_room_error(why: &str) -> Error {
+fn no_room_error(reason: &str) -> Error {
     let message = format!(
-        "the command has ended, but nothing that it changed was fetched: on this machine, {why}; it stays in \
+        "the command has ended, but nothing that it changed was fetched: on this machine, {reason}; it stays in \
          its container, and the next command fetches it"
     );
     Error::new(ErrorKind::Environment, message)
         .with_hint("free some space here, then run another command, such as `true`")
 }
 
-fn refused_archive(root: &AbsPath, why: &io::Error) -> TransferFault {
-    if let Some(SpoolError(why)) = why
+fn refused_archive(root: &AbsPath, error: &io::Error) -> TransferFault {
+    if let Some(SpoolError(reason)) = error
         .get_ref()
-        .and_then(|why| why.downcast_ref::<SpoolError>())
+        .and_then(|source| source.downcast_ref::<SpoolError>())
     {
-        return no_room_error(why).into();
+        return no_room_error(reason).into();
     }
-    let message = format!("what the engine sent of `{root}` is refused: {why}");
+    let message = format!("what the engine sent of `{root}` is refused: {error}");
     TransferFault::RejectedData(Error::new(ErrorKind::Environment, message))
 }
 
@@ -612,14 +612,14 @@ fn path_argument(path: &AbsPath) -> String {
 fn check_gone(paths: &[&AbsPath], output: &[u8]) -> Result<()> {
     let mut lines = output.split(|byte| *byte == b'\n');
     for path in paths {
-        let why = match lines.next() {
+        let state = match lines.next() {
             Some(b"gone") => continue,
             Some(b"there") => "still exists there",
             Some(_) | None => "may still exist there",
         };
         let message = format!(
             "the command has ended, but nothing that it changed was fetched: `{}` is not in what the \
-             engine sent, and {why}",
+             engine sent, and {state}",
             escape_name(&path.to_string())
         );
         return Err(Error::new(ErrorKind::Environment, message)
@@ -657,7 +657,7 @@ fn refusal_note(refusals: &[(AbsPath, String)], unnamed_count: usize) -> Option<
     let descriptions: Vec<String> = refusals
         .iter()
         .take(REFUSED_NAMED_MAX)
-        .map(|(path, why)| format!("`{}` ({why})", escape_name(&path.to_string())))
+        .map(|(path, reason)| format!("`{}` ({reason})", escape_name(&path.to_string())))
         .collect();
     let more = refusals
         .len()

@@ -37,9 +37,9 @@ pub(in crate::world::sandbox) fn movable_trees_note(
             escape_name(&dir)
         ),
         Err(fault) => {
-            let why = escape_name(&fault.to_string());
+            let reason = escape_name(&fault.to_string());
             format!(
-                "the container does not say ({why}) whether commands may write to a directory of \
+                "the container does not say ({reason}) whether commands may write to a directory of \
                  the image"
             )
         }

@@ -31,9 +31,9 @@ impl From<Error> for TransferFault {
 impl Display for TransferFault {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            TransferFault::ContainerGone(why)
-            | TransferFault::RemoteRefusal(why)
-            | TransferFault::RemoteFailure(why) => f.write_str(why),
+            TransferFault::ContainerGone(reason)
+            | TransferFault::RemoteRefusal(reason)
+            | TransferFault::RemoteFailure(reason) => f.write_str(reason),
             TransferFault::LocalFiles(error) | TransferFault::RejectedData(error) => error.fmt(f),
             TransferFault::Interrupted => f.write_str("it was interrupted"),
         }

@@ -130,6 +130,6 @@ mod tests {
     async fn a_step_that_makes_no_progress_ends() {
         let limit = TransferLimit::new(None, LONG);
         let result = limit.wait(Instant::now(), pending::<()>()).await;
-        assert!(matches!(result, Err(TransferFault::RemoteFailure(why)) if why == NO_ANSWER));
+        assert!(matches!(result, Err(TransferFault::RemoteFailure(reason)) if reason == NO_ANSWER));
     }
 }

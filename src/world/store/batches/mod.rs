@@ -151,8 +151,8 @@ fn find_last(batch_dirs: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
         .iter()
         .position(|batch| batch.unusable_reason().is_none());
     let newest_problem = batch_dirs.first().and_then(|newest| {
-        let why = newest.unusable_reason()?;
-        Some(format!("`{}`: {why}", newest.name()))
+        let reason = newest.unusable_reason()?;
+        Some(format!("`{}`: {reason}", newest.name()))
     });
     let Some((skipped, batch)) =
         usable_index.and_then(|index| Some((index, batch_dirs.get(index)?)))
@@ -336,8 +336,8 @@ impl BatchDir {
             Ok(line)
         };
         let line = read_position().map_err(|error| file_error("read", path.as_path(), error))?;
-        BatchTask::parse_frozen(line.trim_end()).map_err(|why| {
-            let message = format!("task {number} of `{}` is damaged: {why}", self.name());
+        BatchTask::parse_frozen(line.trim_end()).map_err(|reason| {
+            let message = format!("task {number} of `{}` is damaged: {reason}", self.name());
             Error::new(ErrorKind::Environment, message)
         })
     }

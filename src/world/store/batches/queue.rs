@@ -123,12 +123,12 @@ impl BatchDir {
     }
 
     /// Records that no further cell should begin on `node`, and why.
-    pub fn refuse_node(&self, node: &str, why: &str) -> Result<()> {
+    pub fn refuse_node(&self, node: &str, reason: &str) -> Result<()> {
         let Some(path) = self.node_file(node) else {
             return Ok(());
         };
         dir::create_all(&self.nodes_dir(), DirectoryAudience::User)?;
-        file::replace(&path, why.as_bytes(), FileDurability::ProcessExit)
+        file::replace(&path, reason.as_bytes(), FileDurability::ProcessExit)
     }
 
     /// Returns the names of the nodes on which no further cell should begin.

@@ -257,11 +257,13 @@ fn approval_note(event: &ToolEvent) -> Option<String> {
         ..
     } = event
     {
-        let why = reason
+        let suffix = reason
             .as_ref()
-            .map(|why| format!(": {}", continue_line(why)));
-        let why = why.unwrap_or_default();
-        Some(format!("[hook {event}] `{command}` says {decision}{why}"))
+            .map(|reason| format!(": {}", continue_line(reason)));
+        let suffix = suffix.unwrap_or_default();
+        Some(format!(
+            "[hook {event}] `{command}` says {decision}{suffix}"
+        ))
     } else {
         None
     }

@@ -35,8 +35,8 @@ pub struct ImportedSession {
 
 /// Creates a session below `sessions` from the archive `from`.
 pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
-    let refusal = |why: &str| {
-        let message = format!("`{from}` is not an exported session: {why}");
+    let refusal = |reason: &str| {
+        let message = format!("`{from}` is not an exported session: {reason}");
         Error::new(ErrorKind::Usage, message).with_hint("create one with `massgen sessions export`")
     };
     dir::create_all(sessions, DirectoryAudience::User)?;

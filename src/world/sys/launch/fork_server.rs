@@ -121,8 +121,10 @@ impl ForkServer {
         let (length, handles) =
             self.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
         if handles.is_empty() {
-            let why = answer.get(..length).unwrap_or_default();
-            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
+            let message = answer.get(..length).unwrap_or_default();
+            return Err(io::Error::other(
+                String::from_utf8_lossy(message).into_owned(),
+            ));
         }
         self.request_standby()?;
         Ok(handles)

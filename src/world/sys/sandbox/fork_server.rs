@@ -55,8 +55,8 @@ pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
             let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
             send_message(&socket, OVERLAY_CREATED, &handles)?;
         }
-        Err(SandboxRefusal { step, why }) => {
-            let refusal = format!("{step}: {why}").into_bytes();
+        Err(SandboxRefusal { step, reason }) => {
+            let refusal = format!("{step}: {reason}").into_bytes();
             let refusal = refusal.get(..ANSWER_BYTES_MAX).unwrap_or(&refusal);
             send_message(&socket, refusal, &[])?;
             return Ok(ForkRole::ParentExited);

@@ -59,7 +59,7 @@ impl WorkerLink {
 
     /// Reports why there is no program.
     pub(crate) fn send_refusal(&self, refusal: &SandboxRefusal) -> io::Result<()> {
-        let message = format!("{}{SEPARATOR}{}", refusal.step, refusal.why);
+        let message = format!("{}{SEPARATOR}{}", refusal.step, refusal.reason);
         let message: Vec<u8> = message
             .into_bytes()
             .into_iter()
@@ -88,10 +88,10 @@ impl WorkerLink {
             return Ok(WorkerMessage::Closed);
         }
         let message = String::from_utf8_lossy(&message);
-        let (step, why) = message.split_once(SEPARATOR).unwrap_or((&message, ""));
+        let (step, reason) = message.split_once(SEPARATOR).unwrap_or((&message, ""));
         Ok(WorkerMessage::Refused(SandboxRefusal {
             step: step.to_owned(),
-            why: why.to_owned(),
+            reason: reason.to_owned(),
         }))
     }
 }

@@ -133,7 +133,7 @@ fn handle_request(setup: &HelperSetup) -> io::Result<()> {
         SandboxLevel::Landlock | SandboxLevel::Off => supervisor::run(&control, request),
         SandboxLevel::Unavailable => Err(SandboxRefusal {
             step: "choosing the sandbox level".to_owned(),
-            why: "no program runs at sandbox level `unavailable`".to_owned(),
+            reason: "no program runs at sandbox level `unavailable`".to_owned(),
         }),
     };
     match result {

@@ -11,12 +11,12 @@ pub(crate) struct SandboxRefusal {
     /// The step that failed.
     pub(crate) step: String,
     /// The error of the system.
-    pub(crate) why: String,
+    pub(crate) reason: String,
 }
 
 impl From<SandboxRefusal> for HelperReport {
-    fn from(SandboxRefusal { step, why }: SandboxRefusal) -> Self {
-        HelperReport::Refused { step, why }
+    fn from(SandboxRefusal { step, reason }: SandboxRefusal) -> Self {
+        HelperReport::Refused { step, reason }
     }
 }
 
@@ -33,7 +33,7 @@ impl<T, E: Display> StepContext<T> for Result<T, E> {
     fn in_step(self, step: impl Display) -> SandboxResult<T> {
         self.map_err(|error| SandboxRefusal {
             step: step.to_string(),
-            why: error.to_string(),
+            reason: error.to_string(),
         })
     }
 }

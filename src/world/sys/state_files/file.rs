@@ -183,8 +183,8 @@ pub(crate) fn open_named(path: &AbsPath) -> io::Result<File> {
 }
 
 fn named_pipe_error() -> io::Error {
-    let why = "it is a named pipe, not a file";
-    io::Error::new(ErrorKind::InvalidInput, why)
+    let reason = "it is a named pipe, not a file";
+    io::Error::new(ErrorKind::InvalidInput, reason)
 }
 
 /// Returns whether `path` names an open file of the process itself.
@@ -253,8 +253,8 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
         return Err(ErrorKind::IsADirectory.into());
     }
     if !metadata.is_file() {
-        let why = "it is a pipe, a socket or a device, not a file";
-        return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        let reason = "it is a pipe, a socket or a device, not a file";
+        return Err(io::Error::new(ErrorKind::InvalidInput, reason));
     }
     Ok(file)
 }

@@ -99,8 +99,8 @@ impl DigestWalk {
                 self.hasher.update(if is_executable { b"x" } else { b"f" });
                 self.hash_file(&path)?;
             } else {
-                let why = format!("`{}` is not a file", path.display());
-                return Err(io::Error::other(why));
+                let reason = format!("`{}` is not a file", path.display());
+                return Err(io::Error::other(reason));
             }
         }
         Ok(())

@@ -238,8 +238,8 @@ fn read_long_path(entry: Entry<'_, impl Read>) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(bytes).into())
 }
 
-fn invalid_archive_error(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.into())
+fn invalid_archive_error(reason: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }
 
 #[cfg(test)]

@@ -98,13 +98,13 @@ fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
 fn malformed_archives_are_refused_as_a_whole() {
     let trees = Trees::new();
     let before = trees.listing("");
-    for (why, entries) in malformed_archives() {
+    for (reason, entries) in malformed_archives() {
         let mut archive_entries = vec![dir("ws/"), dir("ws/dir/")];
         archive_entries.extend(entries);
         let refusal = trees.receive(&archive(&archive_entries)).unwrap_err();
-        assert!(refusal.contains(why), "expected {why}: {refusal}");
+        assert!(refusal.contains(reason), "expected {reason}: {refusal}");
     }
-    for (why, bytes) in [
+    for (reason, bytes) in [
         ("not an archive", archive(&[])),
         ("not an archive", Vec::new()),
         ("replaced by something else", archive(&[link("ws", "/etc")])),
@@ -113,7 +113,7 @@ fn malformed_archives_are_refused_as_a_whole() {
         ("", vec![b'x'; 2000]),
     ] {
         let refusal = trees.receive(&bytes).unwrap_err();
-        assert!(refusal.contains(why), "expected {why}: {refusal}");
+        assert!(refusal.contains(reason), "expected {reason}: {refusal}");
     }
     assert_eq!(trees.listing(""), before, "nothing was written");
 }

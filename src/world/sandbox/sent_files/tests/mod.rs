@@ -549,7 +549,7 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
         [&trees.path("p/ws/.git"), &trees.path("p/ws/kept")]
     );
     assert!(check_gone(&missing, b"gone\ngone\n").is_ok());
-    for (output, why) in [
+    for (output, reason) in [
         ("gone\nthere\n", "and still exists there"),
         ("there\nthere\n", "and still exists there"),
         ("gone\nunknown\n", "and may still exist there"),
@@ -558,7 +558,7 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
         ("sh: not found\n", "and may still exist there"),
     ] {
         let error = check_gone(&missing, output.as_bytes()).unwrap_err();
-        assert!(error.to_string().contains(why), "{output}: {error}");
+        assert!(error.to_string().contains(reason), "{output}: {error}");
     }
     // Without the mark of its end, an archive may have been cut between two entries.
     let before = trees.listing("");
