@@ -22,8 +22,8 @@ const PRIVATE_USE: RangeInclusive<char> = '\u{e000}'..='\u{f8ff}';
 pub struct ParsedDotenv {
     /// The variables, in the order of their lines; a name may occur twice, and the last one counts.
     pub assignments: Vec<DotenvAssignment>,
-    /// The faults, in the order of the lines.
-    pub faults: Vec<DotenvFault>,
+    /// The problems, in the order of the lines.
+    pub problems: Vec<DotenvProblem>,
 }
 
 /// One `NAME=value`.
@@ -39,16 +39,16 @@ pub struct DotenvAssignment {
 
 /// A place in a file that could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DotenvFault {
+pub struct DotenvProblem {
     /// The line, from 1.
     pub line: usize,
-    /// The fault.
-    pub kind: DotenvFaultKind,
+    /// The kind of problem.
+    pub kind: DotenvProblemKind,
 }
 
-/// Kind of a fault.
+/// Kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DotenvFaultKind {
+pub enum DotenvProblemKind {
     /// It is not `NAME=value`.
     NotAssignment,
     /// A quote is never closed, so that the file ends there.
@@ -59,20 +59,20 @@ pub enum DotenvFaultKind {
     TooMany,
 }
 
-impl fmt::Display for DotenvFaultKind {
+impl fmt::Display for DotenvProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DotenvFaultKind::NotAssignment => {
+            DotenvProblemKind::NotAssignment => {
                 f.write_str("is not `NAME=value`: the line is skipped")
             }
-            DotenvFaultKind::OpenQuote => {
+            DotenvProblemKind::OpenQuote => {
                 f.write_str("opens a quote that is never closed: the rest of the file is skipped")
             }
-            DotenvFaultKind::TooLong => write!(
+            DotenvProblemKind::TooLong => write!(
                 f,
                 "has a value of more than {VALUE_BYTES_MAX} bytes: the variable is skipped"
             ),
-            DotenvFaultKind::TooMany => write!(
+            DotenvProblemKind::TooMany => write!(
                 f,
                 "comes after {VARIABLES_MAX} variables: the rest of the file is skipped"
             ),
@@ -106,8 +106,8 @@ pub fn parse(text: &str) -> ParsedDotenv {
     let mut parsed_file = ParsedDotenv::default();
     let Some(placeholder) = unused_character(text) else {
         // No settings contain every character of the private use area.
-        let kind = DotenvFaultKind::NotAssignment;
-        parsed_file.faults.push(DotenvFault { line: 1, kind });
+        let kind = DotenvProblemKind::NotAssignment;
+        parsed_file.problems.push(DotenvProblem { line: 1, kind });
         return parsed_file;
     };
     let text_without_dollars = replace_dollars(text, placeholder);
@@ -127,9 +127,9 @@ pub fn parse(text: &str) -> ParsedDotenv {
             .map_or(1, |(line, _)| line);
         last_end = lines_read.get();
         let kind = match result {
-            Ok(_) if parsed_file.assignments.len() == VARIABLES_MAX => DotenvFaultKind::TooMany,
-            Ok((_, value)) if value.len() > VALUE_BYTES_MAX => DotenvFaultKind::TooLong,
-            Ok((_, value)) if value.contains('\0') => DotenvFaultKind::NotAssignment,
+            Ok(_) if parsed_file.assignments.len() == VARIABLES_MAX => DotenvProblemKind::TooMany,
+            Ok((_, value)) if value.len() > VALUE_BYTES_MAX => DotenvProblemKind::TooLong,
+            Ok((_, value)) if value.contains('\0') => DotenvProblemKind::NotAssignment,
             Ok((name, value)) => {
                 let value = value.replace(placeholder, "$");
                 parsed_file
@@ -139,12 +139,12 @@ pub fn parse(text: &str) -> ParsedDotenv {
             }
             // `dotenvy` reads further lines only while a quote is open.
             Err(dotenvy::Error::LineParse(statement, _)) if statement.trim_end().contains('\n') => {
-                DotenvFaultKind::OpenQuote
+                DotenvProblemKind::OpenQuote
             }
-            Err(_) => DotenvFaultKind::NotAssignment,
+            Err(_) => DotenvProblemKind::NotAssignment,
         };
-        parsed_file.faults.push(DotenvFault { line, kind });
-        if kind == DotenvFaultKind::TooMany {
+        parsed_file.problems.push(DotenvProblem { line, kind });
+        if kind == DotenvProblemKind::TooMany {
             break;
         }
     }
@@ -368,7 +368,11 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, assignments: &[(usize, &str, &str)], faults: &[(usize, DotenvFaultKind)]) {
+    fn check(
+        text: &str,
+        assignments: &[(usize, &str, &str)],
+        problems: &[(usize, DotenvProblemKind)],
+    ) {
         let parsed = parse(text);
         let found: Vec<(usize, &str, &str)> = parsed
             .assignments
@@ -376,12 +380,12 @@ mod tests {
             .map(|found| (found.line, found.name.as_str(), found.value.as_str()))
             .collect();
         assert_eq!(found, assignments, "{text:?}");
-        let found: Vec<(usize, DotenvFaultKind)> = parsed
-            .faults
+        let found: Vec<(usize, DotenvProblemKind)> = parsed
+            .problems
             .iter()
-            .map(|fault| (fault.line, fault.kind))
+            .map(|problem| (problem.line, problem.kind))
             .collect();
-        assert_eq!(found, faults, "{text:?}");
+        assert_eq!(found, problems, "{text:?}");
     }
 
     #[test]
@@ -416,7 +420,7 @@ mod tests {
 
     #[test]
     fn invalid_variables_are_reported_with_their_line() {
-        use DotenvFaultKind::{NotAssignment, OpenQuote, TooLong, TooMany};
+        use DotenvProblemKind::{NotAssignment, OpenQuote, TooLong, TooMany};
         check(
             "A=1\nsk-secret is my key\nB=2",
             &[(1, "A", "1"), (3, "B", "2")],
@@ -444,7 +448,7 @@ mod tests {
         let parsed = parse(&many);
         assert_eq!(parsed.assignments.len(), VARIABLES_MAX);
         let (line, kind) = (VARIABLES_MAX + 1, TooMany);
-        assert_eq!(parsed.faults, [DotenvFault { line, kind }]);
+        assert_eq!(parsed.problems, [DotenvProblem { line, kind }]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub struct ChecklistRule {
 
 /// What is wrong with the scores of a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScoreFault {
+pub enum ScoreProblem {
     /// Another number of scores was expected.
     Count {
         /// The number of criteria.
@@ -34,14 +34,14 @@ pub enum ScoreFault {
 impl ChecklistRule {
     /// Returns what is wrong with `scores`, one for each criterion, if anything is. The voter has
     /// given `answers_given` of at most `answers_max` answers.
-    pub fn find_fault(
+    pub fn find_problem(
         self,
         scores: &[u8],
         answers_given: u32,
         answers_max: u32,
-    ) -> Option<ScoreFault> {
+    ) -> Option<ScoreProblem> {
         if scores.len() != self.criteria {
-            return Some(ScoreFault::Count {
+            return Some(ScoreProblem::Count {
                 expected: self.criteria,
             });
         }
@@ -54,7 +54,7 @@ impl ChecklistRule {
             .collect();
         let met_count = self.criteria.saturating_sub(unmet_criteria.len());
         (met_count < required_count(threshold, self.criteria))
-            .then_some(ScoreFault::UnmetCriteria(unmet_criteria))
+            .then_some(ScoreProblem::UnmetCriteria(unmet_criteria))
     }
 
     /// Returns the threshold, adjusted to the answers that the voter has left: higher, and so more
@@ -127,8 +127,8 @@ mod tests {
                 criteria: 4,
                 threshold: *threshold,
             };
-            let expected = below.map(|below| ScoreFault::UnmetCriteria(below.to_vec()));
-            let found = rule.find_fault(scores, *answers, 5);
+            let expected = below.map(|below| ScoreProblem::UnmetCriteria(below.to_vec()));
+            let found = rule.find_problem(scores, *answers, 5);
             assert_eq!(found, expected, "{threshold} {answers} {scores:?}");
         }
     }
@@ -140,8 +140,8 @@ mod tests {
             threshold: 10,
         };
         for scores in [&[][..], &[10; 3], &[10; 5]] {
-            let expected = Some(ScoreFault::Count { expected: 4 });
-            assert_eq!(rule.find_fault(scores, 0, 5), expected);
+            let expected = Some(ScoreProblem::Count { expected: 4 });
+            assert_eq!(rule.find_problem(scores, 0, 5), expected);
         }
     }
 }

@@ -8,7 +8,7 @@ pub mod checklist;
 
 use std::collections::BTreeSet;
 
-use crate::ballot::checklist::{ChecklistRule, ScoreFault};
+use crate::ballot::checklist::{ChecklistRule, ScoreProblem};
 use crate::check_results::CheckStanding;
 use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
@@ -442,8 +442,8 @@ impl Ballot {
         let shared_max = self.rules.answers_max;
         let is_shared_max_reached = shared_max.is_some_and(|max| known_answers >= max);
         let voter = self.voters.get_mut(index)?;
-        let fault = rule.find_fault(scores, voter.answer_count, answers_max);
-        if let Some(ScoreFault::Count { expected }) = fault {
+        let problem = rule.find_problem(scores, voter.answer_count, answers_max);
+        if let Some(ScoreProblem::Count { expected }) = problem {
             return Some(BallotRefusal::ScoresMissing { expected });
         }
         if is_shared_max_reached || voter.answer_count >= answers_max {
@@ -452,7 +452,7 @@ impl Ballot {
         if voter.scored_answers == Some(known_answers) {
             return Some(BallotRefusal::AlreadyScored);
         }
-        let Some(ScoreFault::UnmetCriteria(criteria)) = fault else {
+        let Some(ScoreProblem::UnmetCriteria(criteria)) = problem else {
             return None;
         };
         voter.scored_answers = Some(known_answers);

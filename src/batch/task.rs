@@ -293,10 +293,10 @@ mod tests {
             ("{\"id\": \"a\"", "it is not JSON: "),
             ("{\"id\": 1}", "invalid type: "),
         ] {
-            let fault = BatchTask::parse(line).unwrap_err();
-            assert!(fault.starts_with(expected), "{fault}");
-            assert_eq!(fault.matches(" column ").count(), 1, "{fault}");
-            assert!(!fault.contains(" line "), "{fault}");
+            let error = BatchTask::parse(line).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+            assert_eq!(error.matches(" column ").count(), 1, "{error}");
+            assert!(!error.contains(" line "), "{error}");
         }
     }
 }

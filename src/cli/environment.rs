@@ -17,7 +17,7 @@ use crate::world::io::locate::locate;
 /// Maximum size of an `.env` file, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Maximum number of unreadable lines that are reported for each file.
-const FAULTS_SHOWN_MAX: usize = 5;
+const PROBLEMS_SHOWN_MAX: usize = 5;
 /// Maximum number of unused variables that are named.
 const NAMES_SHOWN_MAX: usize = 5;
 /// Maximum length of a name that is shown, in bytes.
@@ -44,14 +44,15 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
             Ok(Some(text)) => {
                 let ParsedDotenv {
                     assignments,
-                    faults,
+                    problems,
                 } = parse(&text);
-                let shown_faults = faults.iter().take(FAULTS_SHOWN_MAX);
+                let shown_problems = problems.iter().take(PROBLEMS_SHOWN_MAX);
                 let file = &location.file;
                 warnings.extend(
-                    shown_faults.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)),
+                    shown_problems
+                        .map(|problem| format!("`{file}:{}` {}", problem.line, problem.kind)),
                 );
-                let hidden_count = faults.len().saturating_sub(FAULTS_SHOWN_MAX);
+                let hidden_count = problems.len().saturating_sub(PROBLEMS_SHOWN_MAX);
                 if hidden_count > 0 {
                     let hidden_lines = count_noun(hidden_count, "more line");
                     warnings.push(format!("`{file}`: {hidden_lines} cannot be read"));

@@ -415,9 +415,9 @@ impl PartialEq for OauthClient {
     }
 }
 
-/// The fault of a URL that points to this machine.
+/// What is wrong with a URL that points to this machine.
 pub const URL_TO_THIS_MACHINE: &str = "`url` points to this machine";
-/// The fault of a URL that points into a private network.
+/// What is wrong with a URL that points into a private network.
 pub const URL_INTO_PRIVATE_NETWORK: &str = "`url` points into a private network";
 /// The fault of a URL that points to where clouds have metadata services. Nothing allows it.
 pub const URL_TO_METADATA_SERVICE: &str =
@@ -446,7 +446,7 @@ pub enum AddressAllowance {
 
 impl AddressPolicy {
     /// Returns why a server may not have an address; `None` if it may.
-    pub fn address_fault(self, address: IpAddr) -> Option<&'static str> {
+    pub fn address_problem(self, address: IpAddr) -> Option<&'static str> {
         let address = address.to_canonical();
         if is_public(address) {
             return None;
@@ -465,7 +465,7 @@ impl AddressPolicy {
 
     /// Returns why `url` may not be connected to, judging by the URL alone. Host names are resolved
     /// and checked on connection.
-    pub fn url_fault(self, url: &Url) -> Option<&'static str> {
+    pub fn url_problem(self, url: &Url) -> Option<&'static str> {
         match url.host() {
             None => Some("`url` has no host"),
             Some(Host::Domain(name)) => {
@@ -473,8 +473,8 @@ impl AddressPolicy {
                 let is_refused = is_local && self.this_machine == AddressAllowance::No;
                 is_refused.then_some(URL_TO_THIS_MACHINE)
             }
-            Some(Host::Ipv4(address)) => self.address_fault(IpAddr::V4(address)),
-            Some(Host::Ipv6(address)) => self.address_fault(IpAddr::V6(address)),
+            Some(Host::Ipv4(address)) => self.address_problem(IpAddr::V4(address)),
+            Some(Host::Ipv6(address)) => self.address_problem(IpAddr::V6(address)),
         }
     }
 }
@@ -532,7 +532,7 @@ fn is_private(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks the fault of `host` where private addresses and this machine are allowed.
+    /// Checks whether `host` is allowed where private addresses and this machine are.
     #[track_caller]
     fn check(host: &str, is_allowed: bool) {
         let addresses = AddressPolicy {
@@ -540,16 +540,16 @@ mod tests {
             private: AddressAllowance::Yes,
         };
         let url = Url::parse(&format!("http://{host}/")).unwrap();
-        let fault = addresses.url_fault(&url);
-        assert_eq!(fault.is_none(), is_allowed, "{host}: {fault:?}");
+        let problem = addresses.url_problem(&url);
+        assert_eq!(problem.is_none(), is_allowed, "{host}: {problem:?}");
         let address = match url.host().unwrap() {
             Host::Ipv4(address) => IpAddr::V4(address),
             Host::Ipv6(address) => IpAddr::V6(address),
             Host::Domain(name) => panic!("{name} is looked up"),
         };
-        assert_eq!(addresses.address_fault(address), fault, "{host}");
-        // What nothing allows is reported as such, not as a fault that a key would remove.
-        let closed_fault = AddressPolicy::default().address_fault(address);
+        assert_eq!(addresses.address_problem(address), problem, "{host}");
+        // What nothing allows is reported as such, not as a problem that a key would remove.
+        let closed_fault = AddressPolicy::default().address_problem(address);
         let is_allowable = matches!(
             closed_fault,
             Some(URL_TO_THIS_MACHINE | URL_INTO_PRIVATE_NETWORK)

@@ -125,7 +125,7 @@ fn read_events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
             Ok((line, None)) => notes.push(format!(
                 "line {line} of the event log has an event that this version does not know"
             )),
-            Err(fault) => notes.push(format!("{fault} in the event log")),
+            Err(error) => notes.push(format!("{error} in the event log")),
         }
     }
     Ok(events)

@@ -13,7 +13,7 @@ use crate::chat_wire::{delta, finish, published_events, published_stream};
 use crate::decoding::connect;
 use crate::http_server::{ScriptedResponse, ScriptedServer};
 use crate::wire::{
-    KEY, collect, config, event, fault_line, simple_request, start_chat_server, text,
+    KEY, collect, config, error_line, event, simple_request, start_chat_server, text,
 };
 
 /// How often a reply is requested that a busy machine may hold up.
@@ -31,7 +31,7 @@ fn tight_limits() -> ReplyLimits {
 }
 
 /// Returns the error that a reply ends with; no earlier event may look like an end.
-async fn fault_of(backend: &RemoteBackend) -> BackendError {
+async fn error_of(backend: &RemoteBackend) -> BackendError {
     let mut events = collect(backend, simple_request()).await;
     let last = events.pop().unwrap();
     for event in events {
@@ -52,8 +52,8 @@ async fn line_of(answer: ScriptedResponse) -> String {
 /// The same with these limits.
 async fn line_within(answer: ScriptedResponse, limits: ReplyLimits) -> String {
     let (server, backend) = start_chat_server(answer).await;
-    let fault = fault_of(&backend.with_limits(limits)).await;
-    fault_line(&fault).replace(&server.url, "http://here")
+    let error = error_of(&backend.with_limits(limits)).await;
+    error_line(&error).replace(&server.url, "http://here")
 }
 
 #[tokio::test]
@@ -80,9 +80,9 @@ async fn a_connection_may_break_anywhere() {
     let backend = connect(&config("groq", &server.url));
     for cut in cuts {
         if cut < end {
-            let fault = fault_of(&backend).await;
+            let error = error_of(&backend).await;
             let kind = BackendErrorKind::Transient { retry_after: None };
-            assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
+            assert_eq!(error.kind, kind, "cut at {cut}: {error}");
         } else {
             let events = collect(&backend, simple_request()).await;
             assert_eq!(events, published_events(), "cut at {cut}");
@@ -304,8 +304,8 @@ async fn a_reply_that_is_broken_is_no_reply() {
 #[tokio::test]
 async fn an_unreachable_server_is_retried_unless_it_is_on_this_machine() {
     // A TCP connection to this address fails at once, whatever the network is.
-    let fault = fault_of(&connect(&config("groq", "http://255.255.255.255:9"))).await;
-    assert_eq!(fault.kind, BackendErrorKind::Unreachable, "{fault}");
+    let error = error_of(&connect(&config("groq", "http://255.255.255.255:9"))).await;
+    assert_eq!(error.kind, BackendErrorKind::Unreachable, "{error}");
     let server = ScriptedServer::start(vec![ScriptedResponse::default()]).await;
     let url = server.url.clone();
     drop(server);
@@ -319,9 +319,9 @@ async fn an_unreachable_server_is_retried_unless_it_is_on_this_machine() {
         ("inference", "is the server running?"),
         ("groq", "is the server running?"),
     ] {
-        let fault = fault_of(&connect(&config(vendor, &url))).await;
-        assert_eq!(fault.kind, BackendErrorKind::Permanent, "{vendor}");
-        let message = fault.message.replace(&url, "http://here");
+        let error = error_of(&connect(&config(vendor, &url))).await;
+        assert_eq!(error.kind, BackendErrorKind::Permanent, "{vendor}");
+        let message = error.message.replace(&url, "http://here");
         let expected = format!(
             "`{vendor}` cannot be reached at `http://here/chat/completions`: Connection refused \
              (os error 111) (hint: {hint})"
@@ -393,10 +393,10 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
         total: Duration::from_millis(500),
         ..tight_limits()
     });
-    let fault = fault_of(&backend).await;
-    assert_eq!(fault.message, "`groq` did not finish its reply in 0.5 s");
+    let error = error_of(&backend).await;
+    assert_eq!(error.message, "`groq` did not finish its reply in 0.5 s");
     assert_eq!(
-        fault.kind,
+        error.kind,
         BackendErrorKind::Transient { retry_after: None }
     );
 }
@@ -471,11 +471,11 @@ async fn the_key_is_shown_nowhere() {
             .replace("http://", &format!("http://user:{KEY}@"));
         let config = config("groq", &format!("{url}/v1?key={KEY}"));
         let backend = connect(&config);
-        let fault = fault_of(&backend).await;
-        let shown = format!("{fault} {fault:?}");
+        let error = error_of(&backend).await;
+        let shown = format!("{error} {error:?}");
         assert!(!shown.contains(KEY), "{shown}");
-        assert!(!fault.message.contains(char::is_control), "{shown}");
-        assert!(fault.message.chars().count() < 800, "{shown}");
+        assert!(!error.message.contains(char::is_control), "{shown}");
+        assert!(error.message.chars().count() < 800, "{shown}");
     }
     let backend = connect(&config("groq", &format!("http://localhost/v1?key={KEY}")));
     assert!(!format!("{backend:?} {backend:#?}").contains(KEY));

@@ -8,19 +8,19 @@ use crate::claude_wire::{
     call_block, event, message_start, start_claude_server, stream, text_block, usage_event,
 };
 use crate::http_server::ScriptedResponse;
-use crate::wire::{collect, fault_line, simple_request, text};
+use crate::wire::{collect, error_line, simple_request, text};
 
 /// Returns an error as one line; no earlier event may look like a complete reply.
 async fn line_of(answer: ScriptedResponse) -> String {
     let (server, backend) = start_claude_server(answer).await;
     let mut events = collect(&backend, simple_request()).await;
-    let fault = events.pop().unwrap().unwrap_err();
+    let error = events.pop().unwrap().unwrap_err();
     for event in events {
         let event = event.unwrap();
         let is_whole = matches!(event, ReplyEvent::End(_) | ReplyEvent::Call(_));
         assert!(!is_whole, "{event:?}");
     }
-    fault_line(&fault).replace(&server.url, "http://here")
+    error_line(&error).replace(&server.url, "http://here")
 }
 
 async fn lines_of(answers: Vec<ScriptedResponse>) -> String {

@@ -197,26 +197,26 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
         interrupt: &interrupt,
         network: None,
     };
-    let fault = container
+    let error = container
         .run("true", &fixture.workspace(), wait())
         .unwrap_err();
     assert!(
-        fault
+        error
             .to_string()
             .contains("the container was removed from outside"),
-        "{fault}"
+        "{error}"
     );
     shell.check("ls -A ~; cat made", "made\n");
     // The same when other directories are about to be mounted.
     daemon.client_output(&["rm", "-f", container.name()]);
-    let fault = container
+    let error = container
         .remount(&fixture.reachable(Permission::Write))
         .unwrap_err();
     assert!(
-        fault
+        error
             .to_string()
             .contains("the container was removed from outside"),
-        "{fault}"
+        "{error}"
     );
     let source = fixture.path("project/src/main.rs");
     shell.check(&format!("echo 1 >{}", source.display()), "");

@@ -249,9 +249,9 @@ fn interrupt_transfers(
     let fetched = container.fetch_changes(&reachable, &interrupt);
     remote.signal(Signal::CONT);
     assert!(began.elapsed() < Duration::from_mins(2));
-    for fault in [sent.unwrap_err(), fetched.unwrap_err()] {
-        let fault = fault.to_string();
-        assert!(fault.contains("it was interrupted"), "{fault}");
+    for error in [sent.unwrap_err(), fetched.unwrap_err()] {
+        let error = error.to_string();
+        assert!(error.contains("it was interrupted"), "{error}");
     }
 }
 

@@ -160,9 +160,9 @@ fn a_stream_may_be_cut_at_every_byte() {
                 assert!(matches!(last, Ok(ReplyEvent::End(_))), "{last:?} at {cut}");
                 continue;
             }
-            let fault = last.unwrap_err();
+            let error = last.unwrap_err();
             let kind = BackendErrorKind::Transient { retry_after: None };
-            assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
+            assert_eq!(error.kind, kind, "cut at {cut}: {error}");
             for event in events {
                 let is_piece = matches!(
                     event,

@@ -14,14 +14,14 @@ use crate::wire::{collect, event, simple_request};
 async fn line_of(answer: ScriptedResponse) -> String {
     let (server, backend) = start_gemini_server(answer).await;
     let mut events = collect(&backend, simple_request()).await;
-    let fault = events.pop().unwrap().unwrap_err();
+    let error = events.pop().unwrap().unwrap_err();
     assert!(
         !events
             .iter()
             .any(|event| matches!(event, Ok(ReplyEvent::Call(_) | ReplyEvent::End(_)))),
         "{events:?}"
     );
-    format!("{:?}: {}", fault.kind, fault.message).replace(&server.url, "http://here")
+    format!("{:?}: {}", error.kind, error.message).replace(&server.url, "http://here")
 }
 
 async fn lines_of(answers: Vec<ScriptedResponse>) -> String {

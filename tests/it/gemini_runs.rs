@@ -14,7 +14,7 @@ const SIGNATURE: &str = "c2lnbmF0dXJl";
 fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     assert_eq!(request.headers["x-goog-api-key"], KEY);
     let body = request.json();
-    if let Some(complaint) = history_fault(&body) {
+    if let Some(complaint) = history_problem(&body) {
         let error = json!({"code": 400, "status": "INVALID_ARGUMENT", "message": complaint});
         let error = json!({"error": error}).to_string();
         return ScriptedResponse::whole("400 Bad Request", &[], error);
@@ -69,7 +69,7 @@ fn streamed_to(parts: &[Value], finish: &str) -> ScriptedResponse {
 }
 
 /// Returns the vendor's objection to the contents of a request, if any.
-fn history_fault(body: &Value) -> Option<String> {
+fn history_problem(body: &Value) -> Option<String> {
     let contents = body["contents"].as_array().unwrap();
     let of_kind = |index: usize, kind: &str| -> Vec<Value> {
         let parts = contents

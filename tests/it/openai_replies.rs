@@ -11,7 +11,7 @@ use crate::openai_wire::{
     call_item, completed_event, event, item, message_item, piece, published_echo, published_output,
     published_stream, start_openai_server, stream_answer,
 };
-use crate::wire::{call, collect, fault_line, simple_request, text};
+use crate::wire::{call, collect, error_line, simple_request, text};
 
 fn reasoning_event(text: &str) -> ReplyEvent {
     ReplyEvent::Reasoning(text.to_owned())
@@ -389,9 +389,9 @@ async fn a_whole_reply_counts_whatever_its_status_says() {
 /// Returns the error for an answer, as one line.
 async fn line_of(answer: ScriptedResponse) -> String {
     let mut events = events_of(answer).await;
-    let fault = events.pop().unwrap().unwrap_err();
-    assert_eq!(events, [], "{fault}");
-    fault_line(&fault)
+    let error = events.pop().unwrap().unwrap_err();
+    assert_eq!(events, [], "{error}");
+    error_line(&error)
 }
 
 #[tokio::test]

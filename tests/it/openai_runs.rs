@@ -46,7 +46,7 @@ fn check_input(input: &[Value]) -> Result<(), String> {
                 item["type"] == "function_call_output" && item["call_id"] == call["call_id"]
             })
         };
-        let fault = match kind {
+        let problem = match kind {
             "reasoning" if !item["encrypted_content"].is_string() => "not found",
             "reasoning" if !matches!(next, "function_call" | "message") => "leads nowhere",
             "message" | "function_call" if item.get("id").is_some() => "not found",
@@ -56,7 +56,7 @@ fn check_input(input: &[Value]) -> Result<(), String> {
             }
             _ => continue,
         };
-        return Err(format!("item {index} of type {kind} {fault}"));
+        return Err(format!("item {index} of type {kind} {problem}"));
     }
     Ok(())
 }

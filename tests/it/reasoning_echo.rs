@@ -57,7 +57,7 @@ async fn ask_again(
             .unwrap()
             .as_ref()
             .err()
-            .map(|fault| fault.kind);
+            .map(|error| error.kind);
         if last.is_some() {
             break;
         }

@@ -176,8 +176,8 @@ fn whole_run() -> Vec<Event> {
 
 fn record_all(recorder: &mut Recorder, events: &[Event]) {
     for event in events {
-        let fault = recorder.record(event);
-        assert!(fault.is_none(), "{fault:?}");
+        let error = recorder.record(event);
+        assert!(error.is_none(), "{error:?}");
     }
 }
 
@@ -635,16 +635,16 @@ fn child_that_writes_to_a_full_disk() {
     record_all(&mut recorder, &[start_event(1)]);
     let filler = fill_directory(&dir);
     let long = "all work and no play\n".repeat(250);
-    let faults: Vec<Error> = (0..40)
+    let errors: Vec<Error> = (0..40)
         .filter_map(|_| recorder.record(&text("zeta", &long)))
         .collect();
-    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(errors.len(), 1, "{errors:?}");
     assert_eq!(
-        faults[0].to_string(),
+        errors[0].to_string(),
         "the records of this run are incomplete"
     );
     assert_eq!(
-        faults[0].hints()[0],
+        errors[0].hints()[0],
         "the run continues, and its answer is not lost"
     );
 

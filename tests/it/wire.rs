@@ -91,8 +91,8 @@ pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
 }
 
 /// Formats an error as one line: whether a retry can help, and what happened.
-pub(crate) fn fault_line(fault: &BackendError) -> String {
-    let kind = match fault.kind {
+pub(crate) fn error_line(error: &BackendError) -> String {
+    let kind = match error.kind {
         BackendErrorKind::Permanent => "permanent".to_owned(),
         BackendErrorKind::InvalidRequest => "invalid request".to_owned(),
         BackendErrorKind::ContextTooLong => "too long".to_owned(),
@@ -102,7 +102,7 @@ pub(crate) fn fault_line(fault: &BackendError) -> String {
             retry_after: Some(wait),
         } => format!("transient after {wait:?}"),
     };
-    format!("{kind}: {}", fault.message)
+    format!("{kind}: {}", error.message)
 }
 
 /// Formats the data of one event of a stream.

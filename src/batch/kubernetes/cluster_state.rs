@@ -20,7 +20,7 @@ pub struct ClusterState {
     /// What workers wait for, if the pods say so.
     pub wait: Option<String>,
     /// Why no worker can work; `None` if one runs, has run or may still begin.
-    pub fault: Option<String>,
+    pub problem: Option<String>,
     /// How the pods that failed ended, by their names.
     pub ends: BTreeMap<String, String>,
     /// Jobs without a running pod.
@@ -150,12 +150,14 @@ impl ClusterState {
         let has_listed_job = |pod: &&ListedPod| jobs.iter().any(|job| job.name == pod.job);
         let known_pods: Vec<&ListedPod> = pods.iter().filter(has_listed_job).collect();
         // A pod that cannot work replaces the reason why another one waits.
-        if let Some(fault) = known_pods.iter().find_map(|pod| pod.condition.fault()) {
+        if let Some(problem) = known_pods.iter().find_map(|pod| pod.condition.problem()) {
             let has_pod = |job: &ListedBatchJob| known_pods.iter().any(|pod| pod.job == job.name);
-            let is_hopeless = known_pods.iter().all(|pod| pod.condition.fault().is_some())
+            let is_hopeless = known_pods
+                .iter()
+                .all(|pod| pod.condition.problem().is_some())
                 && jobs.iter().all(|job| job.is_over || has_pod(job));
-            state.fault = is_hopeless.then(|| fault.to_owned());
-            state.wait = Some(fault.to_owned());
+            state.problem = is_hopeless.then(|| problem.to_owned());
+            state.wait = Some(problem.to_owned());
         }
         state
     }
@@ -181,7 +183,7 @@ impl ClusterState {
     fn add_job(&mut self, job: &ListedBatchJob, pods: &[ListedPod]) {
         let pods_of_job = || pods.iter().filter(|pod| pod.job == job.name);
         let is_running = |pod: &ListedPod| pod.condition == PodCondition::Running;
-        let is_unusable = |pod: &ListedPod| pod.condition.fault().is_some();
+        let is_unusable = |pod: &ListedPod| pod.condition.problem().is_some();
         if !pods_of_job().any(is_running) {
             self.idle_jobs.push(job.name.clone());
         }
@@ -238,7 +240,7 @@ fn listed_pod(metadata: ObjectMetadata, item: &Value) -> Result<ListedPod, Strin
 /// Returns why Kubernetes creates no pods for a Job, from the output of
 /// `kubectl get events -o json`: the newest such event counts, wherever it is in the list. `None`
 /// also for other output, because this only explains a wait.
-pub fn creation_fault(text: &str) -> Option<String> {
+pub fn creation_problem(text: &str) -> Option<String> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
     struct EventFields {
@@ -394,7 +396,7 @@ mod tests {
         let full = one(unschedulable());
         let reason = "0/3 nodes are available: 3 Insufficient cpu.";
         assert_eq!(full.wait.as_deref(), Some(reason));
-        assert_eq!(full.fault, None);
+        assert_eq!(full.problem, None);
         assert_eq!(full.idle_jobs, ["j"]);
         assert!(full.useless_jobs.is_empty());
         for (status, expected) in [
@@ -420,29 +422,29 @@ mod tests {
             ),
         ] {
             let shown = one(status);
-            let fault = shown.fault.unwrap();
-            assert!(fault.contains(expected), "{fault}");
+            let problem = shown.problem.unwrap();
+            assert!(problem.contains(expected), "{problem}");
             assert_eq!(shown.useless_jobs, ["j"]);
         }
         // A Job that was deleted says nothing about the next one.
         let wrong = || pod("p", waiting_state("ImagePullBackOff", "x"));
-        assert_eq!(state(&[wrong()]).fault, None);
-        assert_eq!(state(&[wrong(), job("k", 1, json!({}))]).fault, None);
+        assert_eq!(state(&[wrong()]).problem, None);
+        assert_eq!(state(&[wrong(), job("k", 1, json!({}))]).problem, None);
         assert_eq!(
-            state(&[job("j", 1, json!({})), wrong(), job("k", 1, json!({}))]).fault,
+            state(&[job("j", 1, json!({})), wrong(), job("k", 1, json!({}))]).problem,
             None
         );
         // Kubernetes pulls again by itself, and as long as one pod works or may work, there is
         // hope.
-        assert_eq!(one(waiting_state("ErrImagePull", "x")).fault, None);
-        assert_eq!(one(waiting_state("ContainerCreating", "")).fault, None);
+        assert_eq!(one(waiting_state("ErrImagePull", "x")).problem, None);
+        assert_eq!(one(waiting_state("ContainerCreating", "")).problem, None);
         for other in [
             json!({"phase": "Running"}),
             json!({"phase": "Succeeded"}),
             unschedulable(),
         ] {
             let shown = state(&[job("j", 2, json!({})), wrong(), pod("q", other)]);
-            assert_eq!(shown.fault, None);
+            assert_eq!(shown.problem, None);
             assert!(shown.wait.unwrap().contains("ImagePullBackOff"));
         }
     }
@@ -470,7 +472,7 @@ mod tests {
         ] {
             let shown = state(&[job("j", 1, json!({"failed": 1})), pod("p", status)]);
             assert_eq!(shown.ends.get("p").map(String::as_str), Some(expected));
-            assert_eq!(shown.fault, None);
+            assert_eq!(shown.problem, None);
             assert_eq!(workers(&shown), "-j/0");
         }
         let message = "Error creating: pods \"j-x\" is forbidden: exceeded quota: q";
@@ -480,10 +482,10 @@ mod tests {
             {"reason": "SuccessfulCreate", "message": "x"},
         ]});
         assert_eq!(
-            creation_fault(&events.to_string()).as_deref(),
+            creation_problem(&events.to_string()).as_deref(),
             Some(message)
         );
-        assert_eq!(creation_fault("{\"items\": []}"), None);
+        assert_eq!(creation_problem("{\"items\": []}"), None);
         // The cluster lists events by their names.
         let event = |message: &str, time_key: &str, time: &str| {
             let mut event = json!({"reason": "FailedCreate", "message": message});

@@ -108,7 +108,7 @@ pub enum PodCondition {
 
 impl PodCondition {
     /// Returns why it will not run, if that is so.
-    pub fn fault(&self) -> Option<&str> {
+    pub fn problem(&self) -> Option<&str> {
         match self {
             PodCondition::Unusable(reason) => Some(reason),
             PodCondition::Waiting(_)

@@ -116,13 +116,17 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
         budget.clone(),
         &mut redactor,
     );
-    let fault = Box::pin(execution).await.err();
-    let error = fault.as_ref().map(|fault| &fault.error);
+    let attempt_error = Box::pin(execution).await.err();
+    let error = attempt_error
+        .as_ref()
+        .map(|attempt_error| &attempt_error.error);
     if let Some(error) = error {
         redacted_output(&cell, redactor.clone())?.error(error);
     }
     let mut report = CellRunReport::from_records(&host, &run.attempt_starts(), error, &redactor)?;
-    report.end.error_origin = fault.map(|fault| fault.origin).unwrap_or_default();
+    report.end.error_origin = attempt_error
+        .map(|attempt_error| attempt_error.origin)
+        .unwrap_or_default();
     report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
     Ok(report)
 }
@@ -143,12 +147,12 @@ pub(super) fn report_lost_run(
 
 /// An error that ended an attempt, and where it came from.
 #[derive(Debug)]
-struct AttemptFault {
+struct AttemptError {
     error: Error,
     origin: AttemptErrorOrigin,
 }
 
-impl From<Error> for AttemptFault {
+impl From<Error> for AttemptError {
     fn from(error: Error) -> Self {
         Self {
             error,
@@ -165,7 +169,7 @@ async fn prepare_and_execute(
     is_resumed: bool,
     budget: Option<Arc<CellBudget>>,
     redactor: &mut Redactor,
-) -> std::result::Result<(), AttemptFault> {
+) -> std::result::Result<(), AttemptError> {
     let output = &mut redacted_output(cell, redactor.clone())?;
     if !is_resumed {
         prepare_work(run, cell, output).await?;
@@ -173,7 +177,7 @@ async fn prepare_and_execute(
     finish_interrupted_deliveries(host, output)?;
     let arguments = run_arguments(run);
     let (file, config) =
-        load_team(run, host, &arguments, output).map_err(|error| AttemptFault {
+        load_team(run, host, &arguments, output).map_err(|error| AttemptError {
             error,
             origin: config_origin(run.task),
         })?;
@@ -212,7 +216,7 @@ async fn prepare_and_execute(
     );
     // The outcome is dropped: the report is read from the records of the run.
     let result = Box::pin(execution).await;
-    result.map(drop).map_err(AttemptFault::from)
+    result.map(drop).map_err(AttemptError::from)
 }
 
 /// Opens the output of a cell for what its run shows, without secrets.

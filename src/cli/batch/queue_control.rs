@@ -32,7 +32,7 @@ const POLL_PER_CELL: Duration = Duration::from_micros(80);
 /// Number of submissions in a row whose jobs end without any progress, after which the batch stops.
 const FRUITLESS_SUBMISSIONS_MAX: u32 = 3;
 /// Number of polls in a row in which a command of the queue may fail.
-const FAULTS_MAX: u32 = 50;
+const FAILURES_MAX: u32 = 50;
 
 /// The cells of a batch and the queue of their jobs.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(super) struct QueueControl {
     /// Number of submissions in a row whose jobs ended without any progress.
     fruitless_submissions: u32,
     /// Number of polls in a row in which a command of the queue failed.
-    faults: u32,
+    failures: u32,
     /// Whether the queue accepted no further jobs at the last submission.
     is_full: bool,
     /// Since when each job with a claim is missing from the list, by its name.
@@ -106,7 +106,7 @@ impl QueueControl {
             settings,
             progress_at_submission: None,
             fruitless_submissions: 0,
-            faults: 0,
+            failures: 0,
             is_full: false,
             missing_since: BTreeMap::new(),
             loss_counts: BTreeMap::new(),
@@ -125,23 +125,23 @@ impl QueueControl {
     async fn list_jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
         let listing = match self.queue.list().await {
             Ok(listing) => listing,
-            Err(error) => return self.tolerate_fault(error, output).map(|()| None),
+            Err(error) => return self.tolerate_failure(error, output).map(|()| None),
         };
         let JobListing {
             jobs,
             wait,
             messages,
-            fault,
+            error,
         } = listing;
         for line in &messages {
             output.note(line);
         }
-        if let Some(fault) = fault {
+        if let Some(error) = error {
             if let Err(error) = self.queue.cancel_all().await {
                 output.warning(&format!("jobs may be left in the queue: {error:#}"));
             }
             let resume = resume_command(&self.batch.name(), false);
-            return Err(fault.with_hint(format!("then: {resume}")));
+            return Err(error.with_hint(format!("then: {resume}")));
         }
         if let Some(wait) = wait.as_ref().filter(|_| wait != self.last_wait_reason) {
             output.note(&format!("jobs wait in the queue: {wait}"));
@@ -176,24 +176,24 @@ impl QueueControl {
                 self.has_cancelled_jobs |= cancels_running_jobs;
                 Ok(())
             }
-            Err(error) => self.tolerate_fault(error, output),
+            Err(error) => self.tolerate_failure(error, output),
         }
     }
 
     /// Tolerates a failed command unless too many failed in a row. The jobs continue meanwhile.
-    fn tolerate_fault(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
-        if self.faults >= FAULTS_MAX {
+    fn tolerate_failure(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
+        if self.failures >= FAILURES_MAX {
             let resume = resume_command(&self.batch.name(), false);
             return Err(error.with_hint(format!(
                 "its jobs continue; to control them again: {resume}"
             )));
         }
-        if self.faults == 0 {
+        if self.failures == 0 {
             output.warning(&format!(
                 "the queue does not answer, trying again: {error:#}"
             ));
         }
-        self.faults = self.faults.saturating_add(1);
+        self.failures = self.failures.saturating_add(1);
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl QueueControl {
                 return Err(error);
             }
             if jobs.is_empty() {
-                return self.tolerate_fault(error, output);
+                return self.tolerate_failure(error, output);
             }
             if !self.is_full {
                 output.warning(&format!("the queue takes no further jobs now: {error:#}"));
@@ -350,7 +350,7 @@ pub(super) async fn run_queue_jobs(
         if cells.is_empty() {
             break;
         }
-        let faults_before = control.faults;
+        let failures_before = control.failures;
         let jobs = control.list_jobs(output).await?;
         control.update_stop(&cells);
         if let Some(jobs) = &jobs {
@@ -367,9 +367,9 @@ pub(super) async fn run_queue_jobs(
                 control.cancel(jobs, output).await?;
             }
         }
-        // A poll without a fault ends the series.
-        if control.faults == faults_before {
-            control.faults = 0;
+        // A poll without a failure ends the series.
+        if control.failures == failures_before {
+            control.failures = 0;
         }
         let snapshot = (BatchProgressSnapshot::new(&cells), jobs);
         interval = if last_snapshot.as_ref() == Some(&snapshot) {

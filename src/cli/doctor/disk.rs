@@ -26,7 +26,7 @@ pub(crate) fn check(state_dir: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorF
         Ok(disk) => disk,
         Err(error) => return vec![DoctorArea::Disk.error_finding("state directory", &error)],
     };
-    let works = |(_, fault): &&(FileSystemFeature, Option<String>)| fault.is_none();
+    let works = |(_, reason): &&(FileSystemFeature, Option<String>)| reason.is_none();
     let working_features: Vec<&str> = disk
         .features
         .iter()
@@ -43,7 +43,7 @@ pub(crate) fn check(state_dir: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorF
     let failures = disk
         .features
         .iter()
-        .filter_map(|(feature, fault)| Some(feature_failure(*feature, fault.as_ref()?)));
+        .filter_map(|(feature, reason)| Some(feature_failure(*feature, reason.as_ref()?)));
     findings.extend(failures);
     findings.extend(disk.free_space.iter().flat_map(check_space));
     findings
@@ -61,7 +61,7 @@ fn feature_name(feature: FileSystemFeature) -> &'static str {
     }
 }
 
-fn feature_failure(feature: FileSystemFeature, fault: &str) -> DoctorFinding {
+fn feature_failure(feature: FileSystemFeature, reason: &str) -> DoctorFinding {
     let (verdict, consequence, remedy) = match feature {
         FileSystemFeature::Write | FileSystemFeature::Sync | FileSystemFeature::Rename => (
             FindingVerdict::Missing,
@@ -85,7 +85,7 @@ fn feature_failure(feature: FileSystemFeature, fault: &str) -> DoctorFinding {
             Some("do not start two runs in this directory at the same time"),
         ),
     };
-    let message = format!("not supported ({fault}): {consequence}");
+    let message = format!("not supported ({reason}): {consequence}");
     let finding = DoctorArea::Disk.finding(verdict, feature_name(feature), message);
     match remedy {
         Some(remedy) => finding.with_remedy(remedy),
@@ -135,11 +135,11 @@ pub(crate) fn check_config_directories(host: &Host) -> Vec<DoctorFinding> {
             home.join(".config").join("massgen"),
         ]
     });
-    let faults = home_directories.filter_map(|dir| {
+    let findings = home_directories.filter_map(|dir| {
         let reason = check_config_dir(&dir).err()?;
         let message = format!("`{dir}` is skipped: {reason}");
         let finding = DoctorArea::Disk.finding(FindingVerdict::Warning, "configs", message);
         Some(finding.with_remedy(format!("ls -ld {dir}")))
     });
-    faults.collect()
+    findings.collect()
 }

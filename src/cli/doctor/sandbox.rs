@@ -75,8 +75,8 @@ pub(crate) fn check(
     findings
 }
 
-fn check_gate(fault: Option<&str>) -> DoctorFinding {
-    match fault {
+fn check_gate(obstacle: Option<&str>) -> DoctorFinding {
+    match obstacle {
         None => DoctorArea::Sandbox.finding(
             FindingVerdict::Ok,
             "gate",

@@ -235,8 +235,8 @@ impl ConfigChecker<'_> {
     /// own.
     fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text(&backend::BASE_URL) {
-            if let Some(fault) = url_fault(text.value) {
-                let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
+            if let Some(problem) = url_problem(text.value) {
+                let error = Diagnostic::error(&text.path, format!("`base_url` {problem}"));
                 let hint = "write it like `https://api.example.org/v1`";
                 self.findings
                     .push(error.with_span(text.span).with_suggestion(hint));
@@ -374,7 +374,7 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
 }
 
 /// Returns why a string cannot be the address of a model's API; `None` if it can.
-fn url_fault(text: &str) -> Option<&'static str> {
+fn url_problem(text: &str) -> Option<&'static str> {
     let Ok(url) = Url::parse(text) else {
         return Some("is not a URL");
     };

@@ -166,12 +166,12 @@ impl ConfigChecker<'_> {
 
     /// Returns the URL that `text` names; adds a warning if massgen reads nothing from it.
     fn upload_url(&mut self, text: &TextValue<'_>) -> Option<PageUrl> {
-        let fault = match PageUrl::parse(text.value) {
+        let problem = match PageUrl::parse(text.value) {
             Ok(url) if url.as_url().scheme() == "https" => return Some(url),
             Ok(_) => "is not encrypted",
-            Err(fault) => fault,
+            Err(problem) => problem,
         };
-        let message = format!("{} is not shown: it {fault}", quote(text.value));
+        let message = format!("{} is not shown: it {problem}", quote(text.value));
         let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
         let hint = "name a file on this machine, or one on a public server: `https://HOST/…`";
         self.findings.push(warning.with_suggestion(hint));

@@ -249,7 +249,7 @@ impl ConfigChecker<'_> {
             .unwrap_or(config_name);
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let bytes_max = FULL_NAME_BYTES_MAX.saturating_sub(CUSTOM_PREFIX.len());
-        let fault = if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_name_byte)
+        let problem = if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_name_byte)
         {
             Some(format!("{} is not the name of a tool", quote(config_name)))
         } else if names.tools.iter().any(|taken| taken == name) {
@@ -257,7 +257,7 @@ impl ConfigChecker<'_> {
         } else {
             None
         };
-        let Some(message) = fault else {
+        let Some(message) = problem else {
             names.tools.push(name.to_owned());
             return Some(name.to_owned());
         };
@@ -379,13 +379,13 @@ impl ConfigChecker<'_> {
             return Some(json!({"type": "object", "properties": {}}));
         };
         let schema = node.to_json();
-        let fault = match (clean_tool_schema(&schema), properties_fault(&schema)) {
+        let problem = match (clean_tool_schema(&schema), properties_problem(&schema)) {
             (Ok(schema), None) => return Some(schema),
             (Err(reason), _) | (Ok(_), Some(reason)) => reason,
         };
         let hint = "write `schema: {type: object, properties: {path: {type: string}}, required: \
                     [path]}`";
-        let message = format!("`schema` is not the schema of a tool: {fault}");
+        let message = format!("`schema` is not the schema of a tool: {problem}");
         self.refuse_key(view, &custom_tools::SCHEMA, &message, hint);
         None
     }
@@ -518,7 +518,7 @@ fn with_python(mut server: ServerConfig, python: PythonFunctions) -> ServerConfi
 const PYTHON: &str = "python3";
 
 /// Returns what is wrong with the properties of a schema.
-fn properties_fault(schema: &Value) -> Option<String> {
+fn properties_problem(schema: &Value) -> Option<String> {
     let properties = match schema.get("properties") {
         None => None,
         Some(Value::Object(properties)) => Some(properties),

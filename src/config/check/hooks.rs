@@ -124,14 +124,14 @@ impl ConfigChecker<'_> {
 
     fn hook_command(&mut self, text: &TextValue<'_>) -> Option<String> {
         let command = text.value.trim();
-        let fault = if command.is_empty() || command.contains('\0') {
+        let problem = if command.is_empty() || command.contains('\0') {
             "a hook must be a shell command".to_owned()
         } else if command.len() > COMMAND_BYTES_MAX {
             format!("the command has more than {COMMAND_BYTES_MAX} bytes")
         } else {
             return Some(command.to_owned());
         };
-        let error = Diagnostic::error(&text.path, fault).with_span(text.span);
+        let error = Diagnostic::error(&text.path, problem).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write one, such as `./check.sh`"));
         None

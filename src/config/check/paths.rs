@@ -46,9 +46,10 @@ impl ConfigChecker<'_> {
     /// invalid.
     pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = resolve(text.value, self.context);
-        path.map_err(|fault| {
-            let error = Diagnostic::error(&text.path, fault.message).with_span(text.span);
-            self.findings.push(error.with_suggestion(fault.suggestion));
+        path.map_err(|problem| {
+            let error = Diagnostic::error(&text.path, problem.message).with_span(text.span);
+            self.findings
+                .push(error.with_suggestion(problem.suggestion));
         })
         .ok()
     }
@@ -56,13 +57,13 @@ impl ConfigChecker<'_> {
 
 /// A problem with a path.
 #[derive(Debug)]
-pub(super) struct PathFault {
+pub(super) struct PathProblem {
     message: String,
     /// What the user can do.
     suggestion: &'static str,
 }
 
-impl PathFault {
+impl PathProblem {
     fn new(message: String, suggestion: &'static str) -> Self {
         Self {
             message,
@@ -72,22 +73,22 @@ impl PathFault {
 }
 
 /// Resolves `text` to a path, or returns the problem with it.
-pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath, PathFault> {
+pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath, PathProblem> {
     if text.is_empty() {
-        return Err(PathFault::new(
+        return Err(PathProblem::new(
             "the path is empty".to_owned(),
             "write `.` for the current directory",
         ));
     }
     if text.contains('\0') || text.len() > PATH_BYTES_MAX {
-        return Err(PathFault::new(
+        return Err(PathProblem::new(
             format!("{} cannot be a path", quote(text)),
             "use a path without NUL, of at most 4096 bytes",
         ));
     }
     let home = || {
         context.home.ok_or_else(|| {
-            PathFault::new(
+            PathProblem::new(
                 format!("{} needs a home directory, but there is none", quote(text)),
                 "set HOME, or write an absolute path",
             )
@@ -97,7 +98,7 @@ pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath
         Some("") => home().cloned(),
         Some(rest) => match rest.strip_prefix('/') {
             Some(below) => Ok(home()?.join(below)),
-            None => Err(PathFault::new(
+            None => Err(PathProblem::new(
                 format!("{} is the home directory of another user", quote(text)),
                 "write an absolute path, or `./~name` for a directory with that name",
             )),

@@ -539,7 +539,7 @@ impl ConfigChecker<'_> {
             private: allowance(&server_security::ALLOW_PRIVATE_IPS),
         };
         let url = Url::parse(text.value).ok();
-        let fault = match &url {
+        let problem = match &url {
             None => Some("`url` is not a URL"),
             Some(url) if !matches!(url.scheme(), "http" | "https") => {
                 Some("`url` is not an HTTP URL")
@@ -547,10 +547,10 @@ impl ConfigChecker<'_> {
             Some(url) if !url.username().is_empty() || url.password().is_some() => {
                 Some("`url` contains a password: use `headers` instead")
             }
-            Some(url) => addresses.url_fault(url),
+            Some(url) => addresses.url_problem(url),
         };
-        if let Some(fault) = fault {
-            let hint = match fault {
+        if let Some(problem) = problem {
+            let hint = match problem {
                 URL_TO_THIS_MACHINE => "to allow it, add `security: {allow_localhost: true}`",
                 URL_INTO_PRIVATE_NETWORK => {
                     "to allow it, add `security: {allow_private_ips: true}`"
@@ -561,7 +561,7 @@ impl ConfigChecker<'_> {
                 URL_TO_RESERVED_ADDRESS => "nothing allows it: write `https://host/path`",
                 _ => "write `https://host/path`",
             };
-            self.refuse_key(entry, &servers::URL, fault, hint);
+            self.refuse_key(entry, &servers::URL, problem, hint);
         }
         Some(RemoteServer {
             url: url?,

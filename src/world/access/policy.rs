@@ -196,7 +196,7 @@ impl ConflictPolicy {
     pub fn from_now(dir: RealPath) -> Result<Self> {
         let metadata = DirectoryHandle::open(&dir)
             .and_then(FileMetadata::from_handle)
-            .map_err(|fault| cannot_open(&dir, fault))?;
+            .map_err(|error| cannot_open(&dir, error))?;
         Ok(Self {
             run_started_ns: metadata.version.changed_ns,
             dir,
@@ -205,8 +205,8 @@ impl ConflictPolicy {
 }
 
 /// Error for a directory which an agent needs and which cannot be opened, with a hint.
-pub(in crate::world) fn cannot_open(root: &RealPath, fault: FileSystemError) -> Error {
-    if fault.is_missing_feature() {
+pub(in crate::world) fn cannot_open(root: &RealPath, error: FileSystemError) -> Error {
+    if error.is_missing_feature() {
         Error::new(
             ErrorKind::Environment,
             "the kernel lacks `openat2`, which restricts agents to their directories",
@@ -217,7 +217,7 @@ pub(in crate::world) fn cannot_open(root: &RealPath, fault: FileSystemError) -> 
     } else {
         Error::new(
             ErrorKind::Config,
-            format!("cannot open `{root}` for an agent: {fault}"),
+            format!("cannot open `{root}` for an agent: {error}"),
         )
         .with_hint("use an existing directory that you can access")
     }

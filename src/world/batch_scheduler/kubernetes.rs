@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use crate::batch::kubernetes::cluster_state::{ClusterState, ListedWorker, creation_fault};
+use crate::batch::kubernetes::cluster_state::{ClusterState, ListedWorker, creation_problem};
 use crate::batch::kubernetes::manifest::{batch_selector, job_manifest};
 use crate::batch::kubernetes::refusal::{KubectlRefusal, shown_error};
 use crate::batch::kubernetes::settings::KubernetesSettings;
@@ -48,7 +48,7 @@ pub struct KubernetesQueue {
     /// In how many lists in a row each Job lacked pods.
     lists_without_pods: BTreeMap<String, u32>,
     /// Why Kubernetes does not create pods.
-    creation_fault: Option<String>,
+    creation_problem: Option<String>,
 }
 
 impl KubernetesQueue {
@@ -62,7 +62,7 @@ impl KubernetesQueue {
             terminating_since: BTreeMap::new(),
             reported_pods: BTreeSet::new(),
             lists_without_pods: BTreeMap::new(),
-            creation_fault: None,
+            creation_problem: None,
         }
     }
 
@@ -147,7 +147,7 @@ impl KubernetesQueue {
     }
 
     /// Asks Kubernetes why it creates no pods for a Job, if it has had the time to create them.
-    async fn query_creation_fault(&mut self, unfilled_jobs: &BTreeSet<String>) {
+    async fn query_creation_problem(&mut self, unfilled_jobs: &BTreeSet<String>) {
         self.lists_without_pods
             .retain(|name, _| unfilled_jobs.contains(name));
         let mut overdue = None;
@@ -163,7 +163,7 @@ impl KubernetesQueue {
         // The last answer counts until massgen asks for the events again.
         let Some(name) = overdue else {
             if unfilled_jobs.is_empty() {
-                self.creation_fault = None;
+                self.creation_problem = None;
             }
             return;
         };
@@ -171,7 +171,7 @@ impl KubernetesQueue {
         let arguments = ["get", "events", fields.as_str(), "--output=json"];
         // Without permission to read events, the reason stays unknown.
         let output = self.kubectl(&arguments, b"").await;
-        self.creation_fault = output.ok().and_then(|output| creation_fault(&output));
+        self.creation_problem = output.ok().and_then(|output| creation_problem(&output));
     }
 }
 
@@ -216,10 +216,10 @@ impl JobQueue for KubernetesQueue {
 
     async fn list(&mut self) -> Result<JobListing> {
         let state = self.cluster_state().await?;
-        self.query_creation_fault(&state.unfilled_jobs).await;
+        self.query_creation_problem(&state.unfilled_jobs).await;
         self.has_run |= state.workers.iter().any(|worker| !worker.is_waiting);
-        // Once a worker has run, pods can work, and the fault is not one of all pods.
-        let fault = state.fault.filter(|_| !self.has_run).map(|reason| {
+        // Once a worker has run, pods can work, and the problem is not one of all pods.
+        let error = state.problem.filter(|_| !self.has_run).map(|reason| {
             Error::new(ErrorKind::Environment, format!("no pod can work: {reason}"))
                 .with_hint("change the file of `--kubernetes`, and name it again")
         });
@@ -229,12 +229,12 @@ impl JobQueue for KubernetesQueue {
             .filter(|(name, _)| self.reported_pods.insert(name.clone()))
             .map(|(_, message)| message)
             .collect();
-        let creation_fault = self.creation_fault.clone();
+        let creation_problem = self.creation_problem.clone();
         Ok(JobListing {
             jobs: self.remaining_jobs(state.workers),
-            wait: state.wait.or(creation_fault),
+            wait: state.wait.or(creation_problem),
             messages,
-            fault,
+            error,
         })
     }
 

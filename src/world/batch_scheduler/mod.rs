@@ -65,7 +65,7 @@ pub struct JobListing {
     /// What the user should know and has not been told yet: how jobs ended that the queue ended.
     pub messages: Vec<String>,
     /// Why no job can ever work.
-    pub fault: Option<Error>,
+    pub error: Option<Error>,
 }
 
 impl From<Vec<QueueJob>> for JobListing {

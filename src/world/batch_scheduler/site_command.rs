@@ -17,7 +17,7 @@ const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 /// Maximum size of the output that is read, in bytes: enough for a line about each of 100,000 jobs.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of the reason why a command failed, in characters.
-const FAULT_CHARS_MAX: usize = 500;
+const ERROR_CHARS_MAX: usize = 500;
 /// Options of `ssh` for a command on a login node: it asks nothing, and the node gets no way back
 /// to this machine or its agent, whatever the user's settings give to other sessions.
 const LOGIN_OPTIONS: &[&str] = &[
@@ -98,7 +98,7 @@ impl SiteCommands {
         match self.run_to_end(program, arguments, input).await? {
             SiteCommandEnd::Output(output) => Ok(output),
             SiteCommandEnd::Failure(reason) => {
-                let reason = single_line(&reason, FAULT_CHARS_MAX);
+                let reason = single_line(&reason, ERROR_CHARS_MAX);
                 let message = format!("`{program}` failed: {reason}");
                 Err(Error::new(ErrorKind::Environment, message))
             }

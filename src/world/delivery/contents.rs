@@ -91,7 +91,7 @@ pub fn change_since_plan(
         return Ok(None);
     };
     let dir =
-        DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+        DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
     let state_result = dir
         .parent_of(&entry.rel)
         .and_then(|(parent, name)| read_state(&parent, name));
@@ -101,7 +101,7 @@ pub fn change_since_plan(
             FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced,
         ) => PathState::Nothing,
         Err(FileSystemError::NotRegular(_)) => return Ok(Some(DeliveryConflict::Changed)),
-        Err(fault) => return Err(delivery_error("read", &plan.path(entry), fault)),
+        Err(error) => return Err(delivery_error("read", &plan.path(entry), error)),
     };
     Ok(if entry.theirs.is_unchanged(&current_state) {
         None
@@ -118,9 +118,9 @@ pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<
         return Ok(FileContents::None);
     };
     let dir =
-        DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+        DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
     read_contents(&dir, &entry.rel)
-        .map_err(|fault| delivery_error("read", &plan.path(entry), fault))
+        .map_err(|error| delivery_error("read", &plan.path(entry), error))
 }
 
 /// Reads the agent's file that is to replace the path of `entry`.
@@ -144,9 +144,9 @@ pub(super) fn read_ours(
         }
     };
     let dir =
-        DirectoryHandle::open_own(&path).map_err(|fault| delivery_error("open", &path, fault))?;
+        DirectoryHandle::open_own(&path).map_err(|error| delivery_error("open", &path, error))?;
     read_contents(&dir, &rel)
-        .map_err(|fault| delivery_error("read", &path.join(rel.as_path()), fault))
+        .map_err(|error| delivery_error("read", &path.join(rel.as_path()), error))
 }
 
 /// Reads the file `rel` below `dir`.
@@ -164,7 +164,7 @@ pub(super) fn read_contents(
         ) => {
             return Ok(FileContents::None);
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
     let bytes_max = u64::try_from(MERGE_BYTES_MAX).unwrap_or(u64::MAX);
     if meta.version.size_bytes > bytes_max {

@@ -57,13 +57,13 @@ impl DeliveryDir {
 }
 
 /// Creates the error that `doing` failed at `path`.
-pub(super) fn delivery_error(doing: &str, path: &AbsPath, fault: FileSystemError) -> Error {
-    let error = Error::new(ErrorKind::Io, format!("cannot {doing} `{path}`: {fault}"));
-    let FileSystemError::System(errno) = fault else {
+pub(super) fn delivery_error(doing: &str, path: &AbsPath, cause: FileSystemError) -> Error {
+    let error = Error::new(ErrorKind::Io, format!("cannot {doing} `{path}`: {cause}"));
+    let FileSystemError::System(errno) = cause else {
         return error;
     };
-    let known_fault = HINTS.iter().find(|(errnos, _)| errnos.contains(&errno));
-    match known_fault {
+    let known_error = HINTS.iter().find(|(errnos, _)| errnos.contains(&errno));
+    match known_error {
         Some((_, hint)) => error.with_hint(*hint),
         None => error,
     }

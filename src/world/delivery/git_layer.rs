@@ -15,21 +15,21 @@ use crate::world::sys::upper_layer::{create_whiteout, mark_opaque};
 /// since 1970.
 pub fn layer_created_ns(upper: &AbsPath) -> Result<i64> {
     let metadata = DirectoryHandle::open_own(upper).and_then(FileMetadata::from_handle);
-    let metadata = metadata.map_err(|fault| delivery_error("open", upper, fault))?;
+    let metadata = metadata.map_err(|error| delivery_error("open", upper, error))?;
     Ok(i64::try_from(metadata.version.changed_ns).unwrap_or_default())
 }
 
 /// Marks these files as deleted in the layer `upper`.
 pub fn remove_from_layer(upper: &AbsPath, paths: &[RelPath]) -> Result<()> {
     let layer =
-        DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
+        DirectoryHandle::open_own(upper).map_err(|error| delivery_error("open", upper, error))?;
     for path in paths {
         let result = match layer_replacement(upper, path) {
             LayerReplacement::Nothing => add_whiteout(&layer, upper, path)?,
             LayerReplacement::Directory => mark_opaque(&layer, path),
             LayerReplacement::File => Ok(()),
         };
-        result.map_err(|fault| delivery_error("write to", &upper.join(path.as_path()), fault))?;
+        result.map_err(|error| delivery_error("write to", &upper.join(path.as_path()), error))?;
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(super) fn restore_layer_file(
         return Ok(());
     }
     dir::create_all(&path, DirectoryAudience::User)?;
-    let write_error = |fault| delivery_error("write", &path.join(step.rel.as_path()), fault);
+    let write_error = |error| delivery_error("write", &path.join(step.rel.as_path()), error);
     let layer = DirectoryHandle::open_own(&path).map_err(write_error)?;
     match layer.meta(&step.rel) {
         Err(FileSystemError::Missing) => {

@@ -99,12 +99,12 @@ pub fn plan(
             continue;
         };
         let layer = DirectoryHandle::open_own(&path)
-            .map_err(|fault| delivery_error("open", &path, fault))?;
+            .map_err(|error| delivery_error("open", &path, error))?;
         let tree =
-            DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+            DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
         let tree_path = tree
             .real_path()
-            .map_err(|fault| delivery_error("open", root, fault))?;
+            .map_err(|error| delivery_error("open", root, error))?;
         let planner = LayerPlanner {
             manager: &manager,
             baseline,
@@ -153,12 +153,12 @@ struct LayerPlanner<'a> {
 /// Why a name is not part of a plan.
 enum EntryRejection {
     Refused(String),
-    Fault(FileSystemError),
+    FileSystem(FileSystemError),
 }
 
 impl From<FileSystemError> for EntryRejection {
-    fn from(fault: FileSystemError) -> Self {
-        Self::Fault(fault)
+    fn from(error: FileSystemError) -> Self {
+        Self::FileSystem(error)
     }
 }
 
@@ -172,11 +172,11 @@ impl LayerPlanner<'_> {
         if let Some(limit) = listing.reached_limit {
             return Err(plan_error(FileSystemError::Limit(limit)));
         }
-        for (rel, fault) in &listing.unreadable {
+        for (rel, error) in &listing.unreadable {
             self.record_refusal(
                 rel,
                 RefusalSource::Disk,
-                format!("its layer cannot be read: {fault}"),
+                format!("its layer cannot be read: {error}"),
             );
         }
         for entry in &listing.entries {
@@ -259,8 +259,8 @@ impl LayerPlanner<'_> {
             EntryRejection::Refused(reason) => {
                 self.record_refusal(rel, RefusalSource::Rule, reason);
             }
-            EntryRejection::Fault(fault) => {
-                self.record_refusal(rel, RefusalSource::Disk, fault.to_string());
+            EntryRejection::FileSystem(error) => {
+                self.record_refusal(rel, RefusalSource::Disk, error.to_string());
             }
         }
     }
@@ -316,7 +316,7 @@ impl LayerPlanner<'_> {
             {
                 Ok((PathState::Nothing, None))
             }
-            Err(fault) => Err(fault.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -475,7 +475,7 @@ impl LayerPlanner<'_> {
     ) -> PlanningResult {
         if theirs.is_directory() {
             if self.layout == SourceLayout::SeparateDirectory {
-                return Err(EntryRejection::Fault(FileSystemError::IsDirectory));
+                return Err(EntryRejection::FileSystem(FileSystemError::IsDirectory));
             }
             self.remove_below(rel)?;
         }
@@ -521,10 +521,10 @@ impl LayerPlanner<'_> {
         let start = self.tree.dir(rel)?;
         let listing = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
         if let Some(limit) = listing.reached_limit {
-            return Err(EntryRejection::Fault(FileSystemError::Limit(limit)));
+            return Err(EntryRejection::FileSystem(FileSystemError::Limit(limit)));
         }
-        if let Some((_, fault)) = listing.unreadable.first() {
-            return Err(EntryRejection::Fault(*fault));
+        if let Some((_, error)) = listing.unreadable.first() {
+            return Err(EntryRejection::FileSystem(*error));
         }
         let rels_below: Vec<RelPath> = listing
             .entries

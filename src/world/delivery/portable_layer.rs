@@ -25,12 +25,12 @@ pub fn create_portable_layer(
     clear::remove(to)?;
     dir::create_all(to, DirectoryAudience::User)?;
     let open_dir = |path: &AbsPath| {
-        DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
+        DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
     };
     let (tree, layer) = (open_dir(root)?, open_dir(to)?);
     for path in paths {
         copy_path(&tree, path, &layer)
-            .map_err(|fault| delivery_error("copy", &root.join(path.as_path()), fault))?;
+            .map_err(|error| delivery_error("copy", &root.join(path.as_path()), error))?;
     }
     Ok(paths.len())
 }

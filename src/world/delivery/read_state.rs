@@ -17,7 +17,7 @@ pub(super) fn read_state(
     let meta = match FileMetadata::from_name(dir, name) {
         Ok(meta) => meta,
         Err(FileSystemError::Missing) => return Ok((PathState::Nothing, None)),
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
     let state = match meta.kind {
         FileKind::File => file_state(&meta),

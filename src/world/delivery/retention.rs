@@ -55,7 +55,7 @@ fn is_closed(path: &AbsPath) -> bool {
 
 fn size(path: &AbsPath) -> Result<u64> {
     let dir =
-        DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))?;
+        DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))?;
     let listing = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
     let sizes = listing
         .entries

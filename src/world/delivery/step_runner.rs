@@ -79,7 +79,7 @@ fn rollback_error(cause: &Error, result: RollbackResult) -> Error {
 
 /// Opens one of the user's trees, or a directory of a delivery. A symlink in its path is refused.
 pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
-    DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
+    DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
 }
 
 impl StepRunner {
@@ -89,7 +89,7 @@ impl StepRunner {
         let slots = open_root(&delivery_dir.slots())?;
         let journal_root = |path: &AbsPath| {
             let is_same_mount = slot::is_same_mount(&open_root(path)?, &slots)
-                .map_err(|fault| delivery_error("look at", path, fault))?;
+                .map_err(|error| delivery_error("look at", path, error))?;
             Ok(JournalRoot {
                 path: path.clone(),
                 slots: if is_same_mount {
@@ -332,7 +332,7 @@ impl StepRunner {
             let delivery_tree = self.delivery_tree(step.root)?;
             let swap_result = delivery_tree.swap(&step, direction);
             let path = delivery_tree.path.join(step.rel.as_path());
-            match swap_result.map_err(|fault| delivery_error("deliver", &path, fault))? {
+            match swap_result.map_err(|error| delivery_error("deliver", &path, error))? {
                 SwapOutcome::Done => {}
                 outcome @ (SwapOutcome::Changed | SwapOutcome::NotEmpty) => {
                     skipped.insert(step.number, outcome);
@@ -351,7 +351,7 @@ impl StepRunner {
                 let delivery_tree = self.delivery_tree(root)?;
                 let sync_result = delivery_tree.root.sync_file_system();
                 sync_result
-                    .map_err(|fault| delivery_error("write", &delivery_tree.path.clone(), fault))?;
+                    .map_err(|error| delivery_error("write", &delivery_tree.path.clone(), error))?;
             }
         }
         Ok(())
@@ -368,14 +368,14 @@ impl StepRunner {
 
     fn sync_slots(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery_dir.slots())?;
-        let write_error = |fault| delivery_error("write", &self.delivery_dir.slots(), fault);
+        let write_error = |error| delivery_error("write", &self.delivery_dir.slots(), error);
         slots.sync_file_system().map_err(write_error)?;
         for root in 0..self.roots.len() {
             if self.has_separate_slots(root) {
                 let delivery_tree = self.delivery_tree(root)?;
                 let sync_result = delivery_tree.slots.sync_file_system();
                 sync_result
-                    .map_err(|fault| delivery_error("write", &delivery_tree.path.clone(), fault))?;
+                    .map_err(|error| delivery_error("write", &delivery_tree.path.clone(), error))?;
             }
         }
         Ok(())
@@ -424,8 +424,8 @@ impl StepRunner {
             match result {
                 // The slot is empty if the step only removes or only creates.
                 Ok(()) | Err(FileSystemError::Missing) => {}
-                Err(fault) => {
-                    return Err(delivery_error("write", &delivery_tree.path.clone(), fault));
+                Err(error) => {
+                    return Err(delivery_error("write", &delivery_tree.path.clone(), error));
                 }
             }
         }
@@ -446,11 +446,11 @@ impl StepRunner {
             let slots = &self.delivery_tree(step.root)?.slots;
             match slot::duplicate(slots, &kept_slots, OsStr::new(&name)) {
                 Ok(()) | Err(FileSystemError::Missing) => {}
-                Err(fault) => return Err(delivery_error("write", &path, fault)),
+                Err(error) => return Err(delivery_error("write", &path, error)),
             }
         }
         let sync_result = kept_slots.sync_file_system();
-        sync_result.map_err(|fault| delivery_error("write", &path, fault))
+        sync_result.map_err(|error| delivery_error("write", &path, error))
     }
 
     /// Returns those of the steps whose slots are on another file system than the delivery.

@@ -68,7 +68,7 @@ impl DeliveryTree {
                 | FileSystemError::NotDirectory
                 | FileSystemError::Replaced,
             ) => Ok(PathState::Nothing),
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         }
     }
 
@@ -81,14 +81,14 @@ impl DeliveryTree {
             Ok((parent, name)) => match read_state(parent, &name) {
                 Ok(_) => Ok(None),
                 Err(FileSystemError::NotRegular(kind)) => Ok(Some(kind)),
-                Err(fault) => Err(fault),
+                Err(error) => Err(error),
             },
             Err(
                 FileSystemError::Missing
                 | FileSystemError::NotDirectory
                 | FileSystemError::Replaced,
             ) => Ok(None),
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         }
     }
 
@@ -110,7 +110,7 @@ impl DeliveryTree {
             ) => {
                 return Ok(SwapOutcome::Changed);
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
         let outcome = match (from, to) {
             (PathState::Directory { .. }, PathState::Directory { mode }) => {
@@ -158,7 +158,7 @@ fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystem
         Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link {
             target: PathBuf::new(),
         }),
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     }
 }
 
@@ -225,7 +225,7 @@ impl SlotExchange<'_> {
             (true, false) => match self.slots.rename_new(self.slot, self.parent, self.name) {
                 Ok(()) => Ok(SwapOutcome::Done),
                 Err(FileSystemError::Exists) => Ok(SwapOutcome::Changed),
-                Err(fault) => Err(fault),
+                Err(error) => Err(error),
             },
             (false, true) => {
                 if !may_remove(self.parent, self.name, from)? {
@@ -234,7 +234,7 @@ impl SlotExchange<'_> {
                 match self.parent.rename_new(self.name, self.slots, self.slot) {
                     Ok(()) => {}
                     Err(FileSystemError::Missing) => return Ok(SwapOutcome::Changed),
-                    Err(fault) => return Err(fault),
+                    Err(error) => return Err(error),
                 }
                 self.verify_slot(from, |this| {
                     this.slots.rename_new(this.slot, this.parent, this.name)
@@ -247,7 +247,7 @@ impl SlotExchange<'_> {
                 match self.exchange() {
                     Ok(()) => {}
                     Err(FileSystemError::Missing) => return Ok(SwapOutcome::Changed),
-                    Err(fault) => return Err(fault),
+                    Err(fault) => return Err(error),
                 }
                 self.verify_slot(from, Self::exchange)
             }

@@ -135,7 +135,7 @@ impl ApplyTransaction<'_> {
             }
             let source_dir = source_dirs.get(entry.root).and_then(Option::as_ref);
             self.add_step(entry, source_dir)
-                .map_err(|fault| delivery_error("prepare", &self.plan.path(entry), fault))??;
+                .map_err(|error| delivery_error("prepare", &self.plan.path(entry), error))??;
             indices.push(index);
         }
         Ok(indices)
@@ -383,7 +383,7 @@ fn keep_agents_version(
         )?;
         dir.rename_over(&staging_name, &dir, name)
     };
-    copy_file().map_err(|fault| delivery_error("keep our version of", path, fault))?;
+    copy_file().map_err(|error| delivery_error("keep our version of", path, error))?;
     Ok(Some(kept_file))
 }
 
@@ -460,5 +460,5 @@ pub(super) fn write_made_content(delivery: &OpenDelivery, number: u32, bytes: &[
     );
     write_result
         .map(drop)
-        .map_err(|fault| delivery_error("write", &contents.join(&name), fault))
+        .map_err(|error| delivery_error("write", &contents.join(&name), error))
 }

@@ -512,7 +512,7 @@ impl AppliedDelivery {
         };
         let name = OsString::from(step.slot());
         let fill_result = slot::create_from_bytes(&tree.slots, &name, text.as_bytes(), &attributes);
-        let slot = fill_result.map_err(|fault| delivery_error("prepare", &path, fault))?;
+        let slot = fill_result.map_err(|error| delivery_error("prepare", &path, error))?;
         step.ours = file_state(&slot);
         if self.runner.has_separate_slots(last_step.root) {
             step.ours = step.ours.without_inode();
@@ -542,7 +542,7 @@ impl AppliedDelivery {
             let path = self.runner.path(&step);
             let kind_result = self.runner.delivery_tree(step.root)?.special_file(&step);
             if let Some(kind) =
-                kind_result.map_err(|fault| delivery_error("look at", &path, fault))?
+                kind_result.map_err(|error| delivery_error("look at", &path, error))?
             {
                 let message = format!("`{path}` is now {kind}, which could not be kept");
                 return Err(Error::new(ErrorKind::Usage, message)
@@ -605,7 +605,7 @@ impl AppliedDelivery {
         let path = self.runner.path(step);
         let tree = self.runner.delivery_tree(step.root)?;
         tree.current_state(step)
-            .map_err(|fault| delivery_error("look at", &path, fault))
+            .map_err(|error| delivery_error("look at", &path, error))
     }
 
     /// Inspects every path. A step is applied if its slot holds what existed before; a path that
@@ -755,7 +755,7 @@ fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
 
 fn read_file(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
     let contents = contents::read_contents(&open_root(dir)?, rel);
-    contents.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
+    contents.map_err(|error| delivery_error("read", &dir.join(rel.as_path()), error))
 }
 
 /// Returns the plan entry that takes `step` in this direction.

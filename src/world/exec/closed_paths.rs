@@ -61,7 +61,7 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
             visited_names: &mut visited_names,
             closed_paths: &mut closed_paths,
         };
-        walk_untrusted(root.dir(), &mut visitor).map_err(|fault| cannot_run(&fault))?;
+        walk_untrusted(root.dir(), &mut visitor).map_err(|error| cannot_run(&error))?;
     }
     if visited_names > NAMES_MAX {
         let reason = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");
@@ -82,10 +82,10 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
             let entries = match path.dir().dir(&path.below()).and_then(|dir| dir.entries()) {
                 Ok(entries) => entries,
                 Err(FileSystemError::Missing | FileSystemError::NotDirectory) => continue,
-                Err(fault) => {
+                Err(error) => {
                     let dir = path.real();
                     let reason =
-                        format!("`{dir}` cannot be listed, and `{rel}` is hidden: {fault}");
+                        format!("`{dir}` cannot be listed, and `{rel}` is hidden: {error}");
                     return Err(cannot_run(&reason));
                 }
             };
@@ -144,7 +144,7 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
     }
 
     /// Hides the directory: its content is unknown, and a command might be able to open it.
-    fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
+    fn visit_unreadable(&mut self, rel: &RelPath, _error: FileSystemError) -> WalkAction {
         self.closed_paths
             .hidden
             .insert(self.root.join(rel).real().to_abs());

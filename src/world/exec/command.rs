@@ -129,7 +129,7 @@ pub(super) fn compile_policy(
     commands: &ExecEnvironment,
     context: CommandContext,
 ) -> Result<SandboxPolicy, ToolError> {
-    let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
+    let identities = gate.identities().map_err(|error| cannot_run(&error))?;
     let closed_paths = closed_paths::closed_paths(gate, commands.sandbox_level())?;
     let masked_paths = gate.overlay().map_or_else(Vec::new, |_| masks(gate));
     let context = CommandContext {
@@ -186,7 +186,7 @@ pub(super) fn command_context(
     let metadata = dir
         .dir()
         .meta(&dir.below())
-        .map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
+        .map_err(|error| ToolError::failed_at(gate, "run a command in", dir, error))?;
     if metadata.kind != FileKind::Directory {
         let reason = format!("it is {}: expected a directory", metadata.kind);
         return Err(ToolError::failed_at(gate, "run a command in", dir, reason));

@@ -81,7 +81,7 @@ fn read_side(gate: &Gate, path: &ResolvedPath) -> Result<String, ToolError> {
     let (file, meta) = path
         .dir()
         .open_file(&path.below())
-        .map_err(|fault| ToolError::failed_at(gate, "read", path, fault))?;
+        .map_err(|error| ToolError::failed_at(gate, "read", path, error))?;
     let text = text::read_whole(file, path.real().as_path(), COMPARE_BYTES_MAX)
         .map_err(|error| ToolError::failed_at(gate, "read", path, error))?;
     gate.history()
@@ -114,8 +114,8 @@ pub(super) fn compare_directories(
             }
             (kind, other_kind) => Ok(kind == other_kind),
         };
-        if let Err(fault @ FileSystemError::Limit(_)) = comparison {
-            return Err(ToolError::failed_at(gate, "compare", first, fault));
+        if let Err(error @ FileSystemError::Limit(_)) = comparison {
+            return Err(ToolError::failed_at(gate, "compare", first, error));
         }
         // What cannot be read counts as different.
         match (comparison.unwrap_or(false), kind) {
@@ -143,7 +143,7 @@ pub(super) fn compare_directories(
 /// Returns what the agent may read below `path`, by name.
 fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
     let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep)
-        .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
+        .map_err(|error| ToolError::failed_at(gate, "list", path, error))?;
     if let Some(limit) = listing.reached_limit {
         return Err(ToolError::failed_at(gate, "compare", path, limit));
     }

@@ -66,7 +66,7 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
         destination,
         existing,
     } = route;
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "copy", source, error);
     let meta = source.dir().meta(&source.below()).map_err(tool_error)?;
     match meta.kind {
         FileKind::File => {
@@ -152,12 +152,12 @@ pub(super) fn copy_tree(
             }
         }
     })
-    .map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
+    .map_err(|error| ToolError::failed_at(gate, "copy", source, error))?;
     if let Some(limit) = listing.reached_limit {
         return Err(ToolError::failed_at(gate, "copy", source, limit));
     }
-    for (rel, fault) in listing.unreadable {
-        report.errors.push((rel, fault.to_string()));
+    for (rel, error) in listing.unreadable {
+        report.errors.push((rel, error.to_string()));
     }
     // Selected files are copied with the directories that they need, and no others.
     if selection.is_none() {
@@ -293,7 +293,7 @@ pub(super) fn copy_content(
         destination,
         existing,
     } = route;
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "copy", source, error);
     let (content, meta) = source
         .dir()
         .open_file(&source.below())
@@ -323,7 +323,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         destination,
         existing,
     } = route;
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "copy", source, error);
     let target = source
         .dir()
         .link_target(&source.below())
@@ -337,7 +337,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
             (replacement, ChangeKind::Changed)
         }
         (Ok(_), _) => return Err(tool_error(FileSystemError::Exists)),
-        (Err(fault), _) => return Err(tool_error(fault)),
+        (Err(error), _) => return Err(tool_error(error)),
     };
     result.map_err(tool_error)?;
     Ok(FileChange {
@@ -349,7 +349,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
 fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
     match path.dir().make_dirs(&path.below()) {
         Ok(_) => Ok(()),
-        Err(fault) => Err(ToolError::failed_at(gate, "create", path, fault)),
+        Err(error) => Err(ToolError::failed_at(gate, "create", path, error)),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn delete_file(
     path: &ResolvedPath,
     recursion: DeleteRecursion,
 ) -> ToolResult {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "delete", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "delete", path, error);
     let meta = path.dir().meta(&path.below()).map_err(tool_error)?;
     let shown_path = display_path(gate, path.real());
     let (kind, changes) = match (meta.kind, recursion) {
@@ -154,8 +154,8 @@ pub(super) fn plan_removal(
         }
         EntrySelection::Deep
     })?;
-    if let Some((rel, fault)) = listing.unreadable.first() {
-        return Err(ToolError::failed_at(gate, "read", &path.join(rel), *fault));
+    if let Some((rel, error)) = listing.unreadable.first() {
+        return Err(ToolError::failed_at(gate, "read", &path.join(rel), *error));
     }
     if !closed_rels.is_empty() {
         // A name that the agent may not even read is no example.
@@ -223,7 +223,7 @@ pub(super) fn remove_name(
         let staging_dir = gate.staging_dir().unwrap_or(&parent);
         remove_if_unchanged(&parent, staging_dir, name, fingerprint)
     });
-    removal.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))?;
+    removal.map_err(|error| ToolError::failed_at(gate, "delete", path, error))?;
     gate.history().record_removal(path.real());
     Ok(FileChange {
         path: path.real().clone(),
@@ -237,7 +237,7 @@ fn remove_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
         .dir()
         .parent_of(&rel)
         .and_then(|(parent, name)| parent.remove_dir(name));
-    removal.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))
+    removal.map_err(|error| ToolError::failed_at(gate, "delete", path, error))
 }
 
 fn list_entries(
@@ -248,7 +248,7 @@ fn list_entries(
     let start = path
         .dir()
         .dir(&path.below())
-        .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
+        .map_err(|error| ToolError::failed_at(gate, "list", path, error))?;
     let listing = TreeListing::list(&start, select);
     match listing.reached_limit {
         Some(limit) => Err(ToolError::failed_at(gate, "delete", path, limit)),

@@ -88,10 +88,10 @@ fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, 
         Ok(handle) => handle,
         // There is nothing that could be reached.
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),
-        Err(fault) => return Err(ToolError::failed(uninspected_message(dir, fault))),
+        Err(error) => return Err(ToolError::failed(uninspected_message(dir, error))),
     };
     let other_spelling = find_other_spelling(&handle, name);
-    other_spelling.map_err(|fault| ToolError::failed(uninspected_message(dir, fault)))
+    other_spelling.map_err(|error| ToolError::failed(uninspected_message(dir, error)))
 }
 
 fn find_other_spelling(
@@ -152,10 +152,10 @@ fn unenforceable_error(
     cannot_run(&reason)
 }
 
-fn uninspected_message(dir: &ResolvedPath, fault: FileSystemError) -> String {
+fn uninspected_message(dir: &ResolvedPath, error: FileSystemError) -> String {
     format!(
         "the command was not run: `{}` cannot be inspected, and something in it is hidden or \
-         read-only: {fault}",
+         read-only: {error}",
         dir.real()
     )
 }

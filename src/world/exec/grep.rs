@@ -45,7 +45,7 @@ struct GrepSearch {
 pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = build_matcher(grep)?;
     let selection = CompiledSelection::new(&grep.selection)?;
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "search", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "search", path, error);
     let (files, listing) = match path.dir().meta(&path.below()).map_err(tool_error)?.kind {
         FileKind::Directory => {
             let listing =

@@ -163,7 +163,7 @@ impl TreeVisitor for InventoryVisitor<'_> {
         WalkAction::Skip
     }
 
-    fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
+    fn visit_unreadable(&mut self, rel: &RelPath, _error: FileSystemError) -> WalkAction {
         let path = self.root.join(rel).real().clone();
         self.inventory.unreadable_dirs.insert(path);
         WalkAction::Skip

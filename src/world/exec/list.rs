@@ -24,7 +24,7 @@ const TREE_NODE_BYTES: usize = 48;
 
 /// Implements `list_directory`.
 pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "list", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "list", path, error);
     let listing =
         list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(tool_error)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
@@ -54,7 +54,7 @@ pub(super) fn search_files(
     let listing = list_readable(gate, path, &mut |entry| {
         select_unless_excluded(&excluded_globs, entry)
     })
-    .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
+    .map_err(|error| ToolError::failed_at(gate, "search", path, error))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for entry in listing
         .entries
@@ -73,7 +73,7 @@ pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String
     let listing = list_readable(gate, path, &mut |entry| {
         select_unless_excluded(&excluded_globs, entry)
     })
-    .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
+    .map_err(|error| ToolError::failed_at(gate, "list", path, error))?;
     let mut bytes_left = LISTING_BYTES_MAX;
     let mut entries = listing.entries.iter().peekable();
     let mut shown_entries = 0;
@@ -122,11 +122,11 @@ pub(super) fn limit_notes(listing: &TreeListing) -> String {
         let cut_note = note(format_args!("cut: {limit}; ask for a directory below"));
         let _written = writeln!(text, "{cut_note}");
     }
-    if let Some((first_rel, fault)) = listing.unreadable.first() {
+    if let Some((first_rel, error)) = listing.unreadable.first() {
         let number = listing.unreadable.len();
         let first_name = display_rel(first_rel);
         let unreadable_note = note(format_args!(
-            "{number} directories could not be read; {first_name}: {fault}"
+            "{number} directories could not be read; {first_name}: {error}"
         ));
         let _written = writeln!(text, "{unreadable_note}");
     }

@@ -61,7 +61,7 @@ pub(super) fn generate_media(
             let reason = "it exists; use another name";
             return Err(ToolError::failed_at(gate, "write", path, reason));
         }
-        Err(fault) => return Err(ToolError::failed_at(gate, "write", path, fault)),
+        Err(error) => return Err(ToolError::failed_at(gate, "write", path, error)),
     }
     let bytes = if let Some(bytes) = paid_media {
         bytes

@@ -35,9 +35,9 @@ pub(super) fn run(
         return Err(ToolError::failed("it is not a program"));
     };
     if let ProgramInterface::SingleTool(tool) = &program.interface
-        && let Some(fault) = argument_error(&tool.schema, &call.arguments)
+        && let Some(error) = argument_error(&tool.schema, &call.arguments)
     {
-        return Err(ToolError::failed(fault));
+        return Err(ToolError::failed(error));
     }
     let dir = working_directory(gate, program, environment).map_err(ToolError::failed)?;
     let permission = config.rules.permission;

@@ -47,7 +47,7 @@ pub(super) fn put(
     source: &FileSource<'_>,
     options: WriteOptions,
 ) -> Result<FileChange, ToolError> {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "write", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "write", path, error);
     let rel = path.below();
     let old_meta = existing_file(path).map_err(tool_error)?;
     if let Some(old_meta) = &old_meta {
@@ -97,7 +97,7 @@ pub(super) fn put(
             let block = WriteBlock::Conflict;
             return Err(write_refusal(gate, path, source, options.intent, block));
         }
-        Err(fault) => return Err(tool_error(fault)),
+        Err(error) => return Err(tool_error(error)),
     };
     let mut history = gate.history();
     // If the user's file looks like the edited one, the agent's version started from it.
@@ -136,7 +136,7 @@ fn existing_file(path: &ResolvedPath) -> Result<Option<FileMetadata>, FileSystem
             }
         },
         Err(FileSystemError::Missing) => Ok(None),
-        Err(fault) => Err(fault),
+        Err(error) => Err(error),
     }
 }
 
@@ -192,7 +192,7 @@ fn write_refusal(
     match keep_agents_version(gate, path, source) {
         Ok(Some(change)) => tool_error.with_changes(vec![change]),
         Ok(None) => tool_error,
-        Err(fault) => ToolError::failed_at(gate, "keep our version of", path, fault),
+        Err(error) => ToolError::failed_at(gate, "keep our version of", path, error),
     }
 }
 

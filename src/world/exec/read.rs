@@ -60,7 +60,7 @@ fn read_text(
 
 /// Implements `get_file_info`.
 pub(super) fn get_file_info(gate: &Gate, path: &ResolvedPath) -> ToolResult {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "look at", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "look at", path, error);
     let meta = path.dir().meta(&path.below()).map_err(tool_error)?;
     let kind = meta.kind.label();
     Ok(Observation::done(format!(

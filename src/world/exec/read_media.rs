@@ -45,7 +45,7 @@ fn read_bytes(
     path: &ResolvedPath,
     bytes_max: u64,
 ) -> Result<(Vec<u8>, FileFingerprint), ToolError> {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "read", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "read", path, error);
     let (file, meta) = path.dir().open_file(&path.below()).map_err(tool_error)?;
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1))

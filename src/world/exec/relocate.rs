@@ -21,7 +21,7 @@ pub(super) fn move_file(
     source: &ResolvedPath,
     destination: &ResolvedPath,
 ) -> ToolResult {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "move", source, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "move", source, error);
     let meta = source.dir().meta(&source.below()).map_err(tool_error)?;
     if destination.real().is_within(source.real()) {
         return Err(ToolError::failed_at(
@@ -33,7 +33,7 @@ pub(super) fn move_file(
     }
     match destination.dir().meta(&destination.below()) {
         Err(FileSystemError::Missing) => {}
-        Err(fault) => return Err(ToolError::failed_at(gate, "write", destination, fault)),
+        Err(error) => return Err(ToolError::failed_at(gate, "write", destination, error)),
         Ok(_) => {
             return Err(ToolError::failed_at(
                 gate,
@@ -144,12 +144,12 @@ fn copy_and_remove_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolErr
         }
         let kind = pending_delete.meta.kind;
         if matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Device) {
-            let fault = FileSystemError::NotRegular(kind);
+            let error = FileSystemError::NotRegular(kind);
             return Err(ToolError::failed_at(
                 gate,
                 "move",
                 &source.join(&pending_delete.rel),
-                fault,
+                error,
             ));
         }
     }

@@ -182,11 +182,11 @@ fn check_directory(
                 reason,
             ))
         }
-        Err(fault) => Err(ToolError::failed_at(
+        Err(error) => Err(ToolError::failed_at(
             gate,
             "start a subagent in",
             dir,
-            fault,
+            error,
         )),
     }
 }
@@ -195,7 +195,7 @@ fn check_directory(
 fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
     let action = "start a subagent in";
     let result = dir.dir().make_dirs(&dir.below());
-    let _created = result.map_err(|fault| ToolError::failed_at(gate, action, dir, fault))?;
+    let _created = result.map_err(|error| ToolError::failed_at(gate, action, dir, error))?;
     let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
         let reason = "subagents work only in your workspace";
         ToolError::denied(gate, dir.real(), reason)

@@ -44,7 +44,7 @@ pub(super) fn edit_file(
     let (file, meta) = path
         .dir()
         .open_file(&path.below())
-        .map_err(|fault| ToolError::failed_at(gate, "edit", path, fault))?;
+        .map_err(|error| ToolError::failed_at(gate, "edit", path, error))?;
     let old_text = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
         .map_err(|error| ToolError::failed_at(gate, "edit", path, error))?;
     let new_text = apply_edits(&old_text, edits)
@@ -71,7 +71,7 @@ pub(super) fn edit_file(
 
 /// Implements `create_directory`.
 pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
-    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "create", path, fault);
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "create", path, error);
     let shown_path = display_path(gate, path.real());
     let rel = path.below();
     match path.dir().meta(&rel) {
@@ -83,7 +83,7 @@ pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
             let _dir = path.dir().make_dirs(&rel).map_err(tool_error)?;
             Ok(Observation::done(format!("created {shown_path}\n")))
         }
-        Err(fault) => Err(tool_error(fault)),
+        Err(error) => Err(tool_error(error)),
     }
 }
 

@@ -157,19 +157,19 @@ impl Checkout {
             let output = self.try_run_git(&arguments).await?;
             let gitlinks = self.gitlinks().await?;
             let new_gitlinks: Vec<_> = gitlinks.difference(submodules).cloned().collect();
-            let faults = add_errors(&output);
+            let errors = add_errors(&output);
             if !new_gitlinks.is_empty() {
                 // A file became a directory with a repository in it: `list_nested` does not
                 // return those.
                 self.descend_into(&new_gitlinks).await?;
-            } else if !faults.is_empty() && !has_full_access {
+            } else if !errors.is_empty() && !has_full_access {
                 self.make_all_accessible()?;
                 has_full_access = true;
-            } else if output.code != 0 && faults.is_empty() {
+            } else if output.code != 0 && errors.is_empty() {
                 let message = format!("`git add` failed in `{}`: {}", self.dir, output.stderr);
                 return Err(Error::new(ErrorKind::Environment, message));
             } else {
-                return Ok([unreachable, faults].concat());
+                return Ok([unreachable, errors].concat());
             }
         }
         Ok(vec![too_deep_message()])
@@ -247,8 +247,8 @@ impl Checkout {
 
     /// Gives massgen access to all of the files, whatever mode a command set.
     fn make_all_accessible(&self) -> Result<()> {
-        make_accessible(&self.dir).map_err(|fault| {
-            let message = format!("cannot open `{}`: {fault}", self.dir);
+        make_accessible(&self.dir).map_err(|error| {
+            let message = format!("cannot open `{}`: {error}", self.dir);
             Error::new(ErrorKind::Io, message)
         })
     }
@@ -300,9 +300,9 @@ fn too_deep_message() -> String {
 fn add_errors(output: &GitOutput) -> Vec<String> {
     let lines = output.stderr.lines().filter_map(|line| {
         let error_line = line.strip_prefix("error: ");
-        let fault = error_line.filter(|fault| !fault.starts_with("unable to"));
+        let complaint = error_line.filter(|complaint| !complaint.starts_with("unable to"));
         let warning = line.strip_prefix("warning: ");
-        fault.or(warning.filter(|warning| warning.starts_with("could not open directory")))
+        complaint.or(warning.filter(|warning| warning.starts_with("could not open directory")))
     });
     lines.map(str::to_owned).collect()
 }

@@ -37,19 +37,19 @@ pub fn write_config(
     replaced_digest: Option<&str>,
 ) -> Result<ConfigWrite> {
     let file = file.path();
-    let write_failure = |fault| write_error(file, fault);
+    let write_failure = |error| write_error(file, error);
     let root = DirectoryHandle::open(&locate(directory)?.into_real()).map_err(write_failure)?;
-    let (parent, name) = root.parent_of(file).map_err(|fault| {
-        if fault == FileSystemError::Missing {
+    let (parent, name) = root.parent_of(file).map_err(|error| {
+        if error == FileSystemError::Missing {
             missing_directory_error(file)
         } else {
-            write_failure(fault)
+            write_failure(error)
         }
     })?;
     let existing = match read_existing(&root, file) {
         Ok(existing) => Some(existing),
         Err(FileSystemError::Missing) => None,
-        Err(fault) => return Err(write_failure(fault)),
+        Err(error) => return Err(write_failure(error)),
     };
     let mut staged_file = StagedFile::new(&parent).map_err(write_failure)?;
     let replace_policy = match &existing {
@@ -68,7 +68,7 @@ pub fn write_config(
     staged_file.write(text.as_bytes()).map_err(write_failure)?;
     match staged_file.place_at(name, replace_policy, PlacementDurability::Synced) {
         Ok(_) => Ok(ConfigWrite::Written),
-        Err(fault) => Err(write_failure(fault)),
+        Err(error) => Err(write_failure(error)),
     }
 }
 
@@ -95,8 +95,8 @@ fn read_existing(
     Ok(ExistingFile { digest, meta })
 }
 
-fn write_error(file: &RelPath, fault: FileSystemError) -> Error {
-    let kind = match fault {
+fn write_error(file: &RelPath, error: FileSystemError) -> Error {
+    let kind = match error {
         FileSystemError::Replaced | FileSystemError::NotRegular(_) => ErrorKind::Denied,
         FileSystemError::IsDirectory
         | FileSystemError::NotDirectory
@@ -107,10 +107,10 @@ fn write_error(file: &RelPath, fault: FileSystemError) -> Error {
             ErrorKind::Io
         }
     };
-    let reason = if fault == FileSystemError::Replaced {
+    let reason = if error == FileSystemError::Replaced {
         "its path contains a symlink".to_owned()
     } else {
-        fault.to_string()
+        error.to_string()
     };
     Error::new(kind, format!("cannot write `{file}`: {reason}"))
         .with_hint("choose another name, or remove the existing file")

@@ -74,11 +74,11 @@ pub fn is_inside<R: Borrow<RealPath>>(path: &AbsPath, roots: impl IntoIterator<I
 
 /// Resolves `path` and determines what exists there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
-    let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
+    let root = DirectoryHandle::open_root().map_err(|error| open_error(path, error))?;
     let base = root
         .try_clone()
         .map(FollowBase::Machine)
-        .map_err(|fault| open_error(path, fault))?;
+        .map_err(|error| open_error(path, error))?;
     let real = match follow_path(&base, path.as_path(), FinalSymlink::Followed) {
         Ok(FollowedPath::Place(real)) => real,
         Ok(FollowedPath::Blocked(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
@@ -88,7 +88,7 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
                 "its symlinks form a loop or are broken",
             ));
         }
-        Err(fault) => return Err(open_error(path, fault)),
+        Err(error) => return Err(open_error(path, error)),
     };
     let below = |root: &RealPath| real.below(root).unwrap_or_default();
     let kind = root.real_path().and_then(|path| root.meta(&below(&path)));
@@ -97,7 +97,7 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
         Ok(FileKind::File) => Ok(LocatedPath::File(real)),
         Ok(kind) => Err(cannot_open_error(path, format!("it is {kind}"))),
         Err(FileSystemError::Missing) => Ok(LocatedPath::Missing(real)),
-        Err(fault) => Err(open_error(path, fault)),
+        Err(error) => Err(open_error(path, error)),
     }
 }
 
@@ -148,15 +148,15 @@ fn reversed_names(path: &Path) -> Vec<OsString> {
 
 /// Error for a path that cannot be opened: a mistake in the config, unless nothing can be opened at
 /// all.
-fn open_error(path: &AbsPath, fault: FileSystemError) -> Error {
-    if fault.is_exhaustion() {
+fn open_error(path: &AbsPath, error: FileSystemError) -> Error {
+    if error.is_exhaustion() {
         return Error::new(
             ErrorKind::Environment,
-            format!("cannot open `{path}`: {fault}"),
+            format!("cannot open `{path}`: {error}"),
         )
         .with_hint("check the limit of open files: `ulimit -n`");
     }
-    cannot_open_error(path, fault)
+    cannot_open_error(path, error)
 }
 
 fn cannot_open_error(path: &AbsPath, reason: impl Display) -> Error {

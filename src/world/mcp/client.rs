@@ -178,7 +178,7 @@ impl McpClient {
         let connection =
             begin_with_program(pipes, first_input, handler, &tool_change_count, choice);
         let handshake = timeout(START_TIME_MAX, connection).await;
-        let mut fault = match handshake {
+        let mut error = match handshake {
             Ok(Ok(service)) => {
                 return Ok(Self {
                     program: Some(program),
@@ -186,7 +186,7 @@ impl McpClient {
                     ..Self::new(service, tool_change_count)
                 });
             }
-            Ok(Err(fault)) => fault,
+            Ok(Err(error)) => error,
             Err(_) => ProgramConnectError {
                 reason: timeout_message(),
                 may_be_older: false,
@@ -194,14 +194,14 @@ impl McpClient {
             },
         };
         // A program that is tried again need not have ended, so how it ended is not reported.
-        if !fault.may_be_older {
+        if !error.may_be_older {
             let (exit_reason, report) = exit_report(&program).await;
-            fault.reason.push_str(&report);
+            error.reason.push_str(&report);
             if exit_reason.is_some_and(|reason| !reason.is_failure_of_program()) {
-                fault.cause = FailureCause::Refusal;
+                error.cause = FailureCause::Refusal;
             }
         }
-        Err(fault)
+        Err(error)
     }
 
     fn new(
@@ -229,7 +229,7 @@ impl McpClient {
         let tokens = tokens.filter(|_| source == CredentialSource::SignIn);
         let credentials = Credentials::new(remote, tokens.clone());
         let connection = Self::connect_with_credentials(remote, tokens, listener, &credentials);
-        connection.await.map_err(|fault| fault.redact(&credentials))
+        connection.await.map_err(|error| error.redact(&credentials))
     }
 
     async fn connect_with_credentials(
@@ -290,9 +290,9 @@ impl McpClient {
         })
     }
 
-    /// Redacts the credentials that were sent to the server from `fault`.
-    pub(super) fn redact_credentials(&self, fault: McpClientError) -> McpClientError {
-        fault.redact(&self.credentials)
+    /// Redacts the credentials that were sent to the server from `error`.
+    pub(super) fn redact_credentials(&self, error: McpClientError) -> McpClientError {
+        error.redact(&self.credentials)
     }
 
     /// Returns the container of its program, if it runs in one.

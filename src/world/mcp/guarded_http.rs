@@ -105,7 +105,7 @@ impl GuardedHttpClient {
         // A connection that the other side is about to close would lose a code or a token.
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(CONNECTION, close);
-        if let Some(reason) = address_fault(self.addresses, request.url()) {
+        if let Some(reason) = address_problem(self.addresses, request.url()) {
             self.failures.is_refused.store(true, Ordering::Relaxed);
             return Err(reason.into());
         }
@@ -155,7 +155,7 @@ fn is_outage(status: StatusCode) -> bool {
 }
 
 /// Returns why no sign-in request may be sent to `url`; `None` if it may.
-pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<String> {
+pub(super) fn address_problem(addresses: AddressPolicy, url: &Url) -> Option<String> {
     let is_unencrypted = match url.scheme() {
         "https" => false,
         "http" => !is_this_machine(url),
@@ -167,7 +167,7 @@ pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<Strin
             "`{shown_url}` would receive secrets unencrypted: signing in requires `https`"
         ));
     }
-    let reason = addresses.url_fault(url)?.trim_start_matches("`url` ");
+    let reason = addresses.url_problem(url)?.trim_start_matches("`url` ");
     Some(format!("`{shown_url}` {reason}, which is not allowed"))
 }
 
@@ -178,14 +178,14 @@ mod tests {
 
     #[track_caller]
     fn check(addresses: AddressPolicy, url: &str, expected: Option<&str>) {
-        let fault = address_fault(addresses, &Url::parse(url).unwrap());
+        let problem = address_problem(addresses, &Url::parse(url).unwrap());
         assert_eq!(
-            fault.is_some(),
+            problem.is_some(),
             expected.is_some(),
-            "{url}: {fault:?}, expected {expected:?}"
+            "{url}: {problem:?}, expected {expected:?}"
         );
         assert!(
-            fault
+            problem
                 .unwrap_or_default()
                 .contains(expected.unwrap_or_default()),
             "{url}"

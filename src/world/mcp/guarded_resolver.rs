@@ -25,7 +25,7 @@ pub(super) fn refused_address(error: &reqwest::Error) -> Option<&'static str> {
 /// in the URL is never resolved, so it is checked here.
 pub(super) fn guarded_client(remote: &RemoteServer) -> Result<Client, String> {
     let addresses = remote.addresses;
-    match addresses.url_fault(&remote.url) {
+    match addresses.url_problem(&remote.url) {
         Some(reason) => Err(reason.to_owned()),
         None => client_with_resolver(Arc::new(GuardedResolver(addresses)))
             .map_err(|error| error.to_string()),
@@ -46,15 +46,15 @@ impl Resolve for GuardedResolver {
                 let addresses_of_name = tokio::net::lookup_host((name.as_str(), 0)).await?;
                 addresses_of_name.collect()
             };
-            let mut fault = None;
+            let mut problem = None;
             let mut allowed_addresses = Vec::new();
             for address in resolved_addresses {
-                match addresses.address_fault(address.ip()) {
+                match addresses.address_problem(address.ip()) {
                     None => allowed_addresses.push(address),
-                    Some(reason) => fault = Some(reason),
+                    Some(reason) => problem = Some(reason),
                 }
             }
-            match fault {
+            match problem {
                 Some(reason) if allowed_addresses.is_empty() => Err(RefusedAddress(reason).into()),
                 Some(_) | None => {
                     let addrs: Addrs = Box::new(allowed_addresses.into_iter());

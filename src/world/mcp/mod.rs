@@ -424,9 +424,9 @@ impl McpServers {
         let tools = list_result.unwrap_or_else(|_| Err(timeout_error()));
         let tools: Arc<[ServerToolDescription]> = match tools {
             Ok(tools) => tools.into(),
-            Err(fault) => {
-                let cause = fault.cause();
-                let reason = slot.describe_fault(client, fault).await;
+            Err(error) => {
+                let cause = error.cause();
+                let reason = slot.describe_error(client, error).await;
                 return Err(UnusableServer { reason, cause });
             }
         };
@@ -488,12 +488,12 @@ impl ServerConnection<'_> {
         let _in_progress = client.register_call(progress);
         let request = client.send_request(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
-        let fault = match client.with_timeout(time_max, request).await {
+        let error = match client.with_timeout(time_max, request).await {
             Some(Ok(answer)) => return Ok(answer),
-            Some(Err(fault)) => fault,
+            Some(Err(error)) => error,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
-        Err(slot.describe_fault(client, fault).await)
+        Err(slot.describe_error(client, error).await)
     }
 
     /// Returns the container of its program, if that works on copies of files, and what the program
@@ -621,7 +621,7 @@ impl ConnectionSlot {
                 .await;
                 let client = timed_connection
                     .unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
-                client.map_err(|fault| unusable_server(fault.cause(), self.fault_reason(fault)))
+                client.map_err(|error| unusable_server(error.cause(), self.error_reason(error)))
             }
             (ServerTransport::Program(program), Some(_)) => {
                 let package = installed_program(program, packages.as_ref()).map_err(refusal)?;
@@ -636,14 +636,14 @@ impl ConnectionSlot {
                     McpClient::connect_program(&launch, &host, choice, log, listener)
                 };
                 let mut client = connect(HandshakeChoice::Newest).await;
-                if client.as_ref().is_err_and(|fault| fault.may_be_older) {
+                if client.as_ref().is_err_and(|error| error.may_be_older) {
                     client = connect(HandshakeChoice::Initialize).await;
                 }
                 let install_hint = missing_package_hint(program).filter(|_| package.is_none());
-                client.map_err(|fault| {
+                client.map_err(|error| {
                     let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
-                    let reason = format!("{}{}", hint_prefix.unwrap_or_default(), fault.reason);
-                    unusable_server(fault.cause, reason)
+                    let reason = format!("{}{}", hint_prefix.unwrap_or_default(), error.reason);
+                    unusable_server(error.cause, reason)
                 })
             }
             (ServerTransport::Program(_), None) => {
@@ -653,27 +653,27 @@ impl ConnectionSlot {
     }
 
     /// Describes a failed call for a model.
-    async fn describe_fault(&self, client: &McpClient, fault: McpClientError) -> String {
+    async fn describe_error(&self, client: &McpClient, error: McpClientError) -> String {
         let name = self.setup.config.name();
-        match fault {
+        match error {
             McpClientError::Gone => {
                 let exit_report = client.exit_report().await;
                 format!(
                     "the server `{name}` has ended, and the outcome of the call is unknown{exit_report}"
                 )
             }
-            fault @ (McpClientError::SignInRequired(_)
+            error @ (McpClientError::SignInRequired(_)
             | McpClientError::Refused(_)
             | McpClientError::Failed(_)) => {
-                let reason = self.fault_reason(client.redact_credentials(fault));
+                let reason = self.error_reason(client.redact_credentials(error));
                 format!("the server `{name}`: {reason}")
             }
         }
     }
 
-    fn fault_reason(&self, fault: McpClientError) -> String {
+    fn error_reason(&self, error: McpClientError) -> String {
         let name = self.setup.config.name();
-        let scopes = match fault {
+        let scopes = match error {
             McpClientError::Refused(reason) | McpClientError::Failed(reason) => return reason,
             McpClientError::Gone => return "it has ended".to_owned(),
             McpClientError::SignInRequired(scopes) => scopes,

@@ -158,7 +158,7 @@ fn refused_request(error: &RemoteHttpError) -> Option<String> {
     if let StreamableHttpError::Client(error) = error {
         refused_address(error).map(str::to_owned)
     } else if let StreamableHttpError::Auth(error) = error {
-        Some(token_fault(error))
+        Some(token_failure(error))
     } else if let StreamableHttpError::ReservedHeaderConflict(_) = error {
         Some(error.to_string())
     } else {
@@ -167,7 +167,7 @@ fn refused_request(error: &RemoteHttpError) -> Option<String> {
 }
 
 /// Returns why massgen could not get a token.
-fn token_fault(error: &AuthError) -> String {
+fn token_failure(error: &AuthError) -> String {
     if let AuthError::ClientCredentialsError(reason) = error {
         reason.clone()
     } else {

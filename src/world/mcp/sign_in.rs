@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::text::{escape_line, escape_name, single_line};
 use crate::world::io::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
-use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
+use crate::world::mcp::guarded_http::{GuardedHttpClient, address_problem};
 use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::issuer_metadata::sign_in_metadata;
 use crate::world::mcp::remote::{self, RemoteConnectError};
@@ -283,7 +283,7 @@ async fn request_challenge(server: &RemoteServer) -> Result<Option<String>> {
 fn check_address(server: &RemoteServer, address: &str) -> Result<Url> {
     let invalid = |_| refusal(&format!("{} is not a URL", escape_name(address)));
     let url = Url::parse(address).map_err(invalid)?;
-    match address_fault(server.addresses, &url) {
+    match address_problem(server.addresses, &url) {
         Some(reason) => Err(refusal(&reason)),
         None => Ok(url),
     }

@@ -300,18 +300,18 @@ impl Sandbox {
             {
                 return Ok(sandbox_with(level, reasons));
             }
-            let fault = match obstacle {
+            let deviation = match obstacle {
                 None => sandbox_with(level, Vec::new()).find_deviation(overlay_directory)?,
                 obstacle => obstacle,
             };
-            match fault {
+            match deviation {
                 None => {
                     if let Some(record) = record {
                         record.add(level, executable, overlay_directory);
                     }
                     return Ok(sandbox_with(level, reasons));
                 }
-                Some(fault) => reasons.push(format!("level `{level}`: {fault}")),
+                Some(deviation) => reasons.push(format!("level `{level}`: {deviation}")),
             }
         }
         reasons.extend(find_obstacles().iter().map(SandboxObstacle::to_string));

@@ -29,8 +29,8 @@ impl DirectorySeal {
             let readable = dir.handle(&RelPath::default())?;
             slot::birth_identity(readable)
         });
-        let (inode, born_ns) = identity.map_err(|fault| {
-            Error::new(ErrorKind::Io, format!("cannot inspect `{path}`: {fault}"))
+        let (inode, born_ns) = identity.map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot inspect `{path}`: {error}"))
         })?;
         Ok(Self { inode, born_ns })
     }

@@ -68,8 +68,8 @@ impl EventLog {
                     seq = entry.seq;
                     events.push(entry.into_event());
                 }
-                Err(fault) => {
-                    truncation_reason = Some(fault.to_string());
+                Err(error) => {
+                    truncation_reason = Some(error.to_string());
                     break;
                 }
             }

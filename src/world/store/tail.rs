@@ -42,10 +42,10 @@ impl LogTail {
     /// Returns the next line if it is written already.
     pub fn next_written(&mut self) -> Option<LogReadResult> {
         match self.reader.next_complete() {
-            Some(Err(fault @ LogReadError::Unreadable { .. })) => {
+            Some(Err(error @ LogReadError::Unreadable { .. })) => {
                 let is_new = self.writer != WriterState::Reported;
                 self.writer = WriterState::Reported;
-                is_new.then_some(Err(fault))
+                is_new.then_some(Err(error))
             }
             Some(line) => Some(line),
             None if self.writer == WriterState::Gone => {

@@ -38,7 +38,7 @@ pub(crate) fn replace_if_unchanged(
                 Err(FileSystemError::Changed)
             };
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     }
     if is_unchanged(staging_dir, temporary, expected)? {
         return staging_dir.unlink(temporary);

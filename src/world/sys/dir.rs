@@ -223,7 +223,7 @@ impl DirectoryHandle {
             (FileKind::Device, Some(rel)) => match self.meta(&rel) {
                 Ok(meta) => Ok(meta.kind),
                 Err(FileSystemError::Missing) => Ok(FileKind::Device),
-                Err(fault) => Err(fault),
+                Err(error) => Err(error),
             },
             (listed_kind, _) => Ok(listed_kind),
         }
@@ -300,7 +300,7 @@ impl DirectoryHandle {
                 match to.meta(&rel) {
                     Err(FileSystemError::Missing) => self.rename_over(name, to, new),
                     Ok(_) => Err(FileSystemError::Exists),
-                    Err(fault) => Err(fault),
+                    Err(error) => Err(error),
                 }
             }
             result => Ok(result?),

@@ -53,7 +53,7 @@ impl fmt::Display for FollowObstacle {
             FollowObstacle::SlashAfterLink => {
                 f.write_str("it is a symbolic link; write it without the slash at its end")
             }
-            FollowObstacle::Kernel(fault) => fault.fmt(f),
+            FollowObstacle::Kernel(error) => error.fmt(f),
         }
     }
 }

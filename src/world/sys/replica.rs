@@ -55,13 +55,13 @@ impl TreeReplica {
         let tree = tree.to_abs();
         let excluded_paths: Vec<&AbsPath> = excluded.iter().collect();
         copy(&tree, at, CopyMethod::Writable, LIMITS, &excluded_paths)?;
-        let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
+        let dir = DirectoryHandle::open_own(at).map_err(|error| replica_error(at, error))?;
         for excluded_rel in excluded.iter().filter_map(|path| path.below(&tree)) {
             let creation = dir.make_dirs(&excluded_rel);
-            drop(creation.map_err(|fault| replica_error(at, fault))?);
+            drop(creation.map_err(|error| replica_error(at, error))?);
         }
-        copy_directory_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
-        Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
+        copy_directory_modes(&tree, &dir).map_err(|error| replica_error(at, error))?;
+        Self::with_baseline(dir).map_err(|error| replica_error(at, error))
     }
 
     /// Copies those of these files that exist from the directory `from` to `at`, which is created.
@@ -71,14 +71,14 @@ impl TreeReplica {
         at: &AbsPath,
     ) -> Result<Self> {
         create_all(at, DirectoryAudience::User)?;
-        let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
+        let dir = DirectoryHandle::open_own(at).map_err(|error| replica_error(at, error))?;
         for name in names {
             match copy_file(from, name, &dir) {
                 Ok(()) | Err(FileSystemError::Missing) => {}
-                Err(fault) => return Err(replica_error(at, fault)),
+                Err(error) => return Err(replica_error(at, error)),
             }
         }
-        Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
+        Self::with_baseline(dir).map_err(|error| replica_error(at, error))
     }
 
     fn with_baseline(dir: DirectoryHandle) -> std::result::Result<Self, FileSystemError> {
@@ -114,7 +114,7 @@ impl TreeReplica {
         clear::remove(upper)?;
         create_all(upper, DirectoryAudience::User)?;
         let result = DirectoryHandle::open_own(upper).and_then(|upper| self.write_changes(&upper));
-        result.map_err(|fault| replica_error(upper, fault))
+        result.map_err(|error| replica_error(upper, error))
     }
 
     /// Writes the changes and returns the entries at that time.
@@ -202,8 +202,8 @@ fn read_entries(
     if let Some(limit) = listing.reached_limit {
         return Err(FileSystemError::Limit(limit));
     }
-    if let Some((_, fault)) = listing.unreadable.into_iter().next() {
-        return Err(fault);
+    if let Some((_, error)) = listing.unreadable.into_iter().next() {
+        return Err(error);
     }
     let mut entries = BTreeMap::new();
     for listed_entry in listing.entries {
@@ -260,8 +260,8 @@ fn copy_file(
     Ok(())
 }
 
-fn replica_error(at: &AbsPath, fault: FileSystemError) -> Error {
-    let message = format!("the copy `{at}` of what is to be written cannot be made: {fault}");
+fn replica_error(at: &AbsPath, error: FileSystemError) -> Error {
+    let message = format!("the copy `{at}` of what is to be written cannot be made: {error}");
     Error::new(ErrorKind::Io, message)
 }
 

@@ -64,7 +64,7 @@ impl TreeListing {
     ) {
         let entries = match start.dir(dir_rel).and_then(|dir| dir.entries()) {
             Ok(entries) => entries,
-            Err(fault) => return self.unreadable.push((dir_rel.clone(), fault)),
+            Err(error) => return self.unreadable.push((dir_rel.clone(), error)),
         };
         for entry in entries {
             if self.entries.len() == TREE_ENTRIES_MAX {

@@ -45,7 +45,7 @@ pub(crate) trait TreeVisitor {
     fn visit(&mut self, entry: WalkEntry<'_>) -> WalkAction;
 
     /// Reports that the directory `rel` cannot be read, or only in part.
-    fn visit_unreadable(&mut self, rel: &RelPath, fault: FileSystemError) -> WalkAction;
+    fn visit_unreadable(&mut self, rel: &RelPath, error: FileSystemError) -> WalkAction;
 }
 
 /// Visits everything below `start`, the names of a directory before their content.
@@ -123,8 +123,8 @@ impl DirectoryCursor {
             Err(FileSystemError::Missing | FileSystemError::NotDirectory) => {
                 return ControlFlow::Continue(None);
             }
-            Err(fault) => {
-                let action = visitor.visit_unreadable(&self.rel, fault);
+            Err(error) => {
+                let action = visitor.visit_unreadable(&self.rel, error);
                 return action.into_control_flow().map_continue(|()| None);
             }
         };
@@ -133,9 +133,9 @@ impl DirectoryCursor {
                 (Rc::clone(&dir), 0, RelPath::default());
         }
         let mut pending = Vec::new();
-        if let Err(fault) = self.visit_entries(&dir, &mut pending, visitor)? {
+        if let Err(error) = self.visit_entries(&dir, &mut pending, visitor)? {
             visitor
-                .visit_unreadable(&self.rel, fault)
+                .visit_unreadable(&self.rel, error)
                 .into_control_flow()?;
         }
         // In reverse, because the last one is entered first.
@@ -154,12 +154,12 @@ impl DirectoryCursor {
     ) -> ControlFlow<(), Result<(), FileSystemError>> {
         let entries = match dir.listing() {
             Ok(entries) => entries,
-            Err(fault) => return ControlFlow::Continue(Err(fault)),
+            Err(error) => return ControlFlow::Continue(Err(error)),
         };
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
-                Err(fault) => return ControlFlow::Continue(Err(fault)),
+                Err(error) => return ControlFlow::Continue(Err(error)),
             };
             let Some(rel) = self.rel.child(&entry.name) else {
                 continue;

@@ -105,7 +105,7 @@ fn uploaded_files_are_paths_or_encrypted_urls() {
     let expected = "file_path /srv/a.pdf, audio_path /srv/a, video_path /srv/a.mp4, \
                     file_path https://example.org/a.pdf";
     assert_eq!(uploaded(all), expected);
-    for (url, fault) in [
+    for (url, problem) in [
         ("http://example.org/a.pdf", "is not encrypted"),
         (
             "https://u:p@example.org/",
@@ -117,7 +117,7 @@ fn uploaded_files_are_paths_or_encrypted_urls() {
         ),
     ] {
         let file = format!("{{file_path: '{url}'}}");
-        let finding = format!("upload_files[0].file_path: `{url}` is not shown: it {fault}");
+        let finding = format!("upload_files[0].file_path: `{url}` is not shown: it {problem}");
         check(&backend(&file), &[finding.as_str()]);
         assert_eq!(uploaded(&file), "");
     }

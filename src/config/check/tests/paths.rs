@@ -380,7 +380,7 @@ fn storage_lies_apart_from_what_agents_are_given() {
         }
         let yaml = with_orchestrator(&format!("{key}: /srv/A\ncontext_paths: [/srv/a]"));
         check(&yaml, &["the storage shares a directory with `/srv/a`"]);
-        for (path, fault) in [
+        for (path, problem) in [
             ("workspaces", "are nested"),
             ("massgen_logs/x", "that of `massgen's log`"),
         ] {
@@ -388,10 +388,10 @@ fn storage_lies_apart_from_what_agents_are_given() {
             let is_moved = key != "session_storage";
             check(
                 &with_orchestrator(&format!("{key}: {path}")),
-                &[if is_moved { moved } else { fault }],
+                &[if is_moved { moved } else { problem }],
             );
             let absolute = format!("{key}: /home/ann/project/.massgen/{path}");
-            check(&with_orchestrator(&absolute), &[fault]);
+            check(&with_orchestrator(&absolute), &[problem]);
         }
         check(
             &with_orchestrator(&format!("{key}: /srv/a\ncontext_paths: [/srv/b]")),

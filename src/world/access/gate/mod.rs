@@ -202,7 +202,7 @@ impl Gate {
     ) -> Result<Self> {
         let open_grant = |grant: &Grant| match policy.open_grant(grant) {
             Ok(open) => Ok(Arc::new(open)),
-            Err(fault) => Err(cannot_open(&grant.root, fault)),
+            Err(error) => Err(cannot_open(&grant.root, error)),
         };
         let grants = manager
             .grants()
@@ -211,7 +211,7 @@ impl Gate {
             .collect::<Result<Vec<_>>>()?;
         let follow_base = policy
             .open_follow_base()
-            .map_err(|fault| cannot_open(&policy.base, fault))?;
+            .map_err(|error| cannot_open(&policy.base, error))?;
         let staging_dir = policy.open_staging_dir();
         let state = GateState {
             manager,
@@ -748,8 +748,8 @@ impl Gate {
             Ok(FollowedPath::Place(real)) => (real, None),
             Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
             Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
-            Err(fault) => {
-                let refusal = AccessRefusal::new("not-followed", fault.to_string());
+            Err(error) => {
+                let refusal = AccessRefusal::new("not-followed", error.to_string());
                 return (None, Err(refusal));
             }
         };

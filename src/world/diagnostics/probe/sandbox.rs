@@ -127,7 +127,7 @@ pub fn select_sandbox(
 /// current path of a handle.
 fn probe_gate() -> Option<String> {
     let real_path = DirectoryHandle::open_root().and_then(|root| root.real_path());
-    real_path.err().map(|fault| fault.to_string())
+    real_path.err().map(|error| error.to_string())
 }
 
 fn probe_cgroups() -> CgroupAccess {

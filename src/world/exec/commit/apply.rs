@@ -48,8 +48,8 @@ impl LayerCommit<'_> {
     }
 
     fn apply_name(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
-        let tool_error = |fault: FileSystemError| {
-            ToolError::failed_at(self.gate, "apply the change to", path, fault)
+        let tool_error = |error: FileSystemError| {
+            ToolError::failed_at(self.gate, "apply the change to", path, error)
         };
         let entry = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
         match entry.map_err(tool_error)? {
@@ -81,7 +81,7 @@ impl LayerCommit<'_> {
         opacity: DirectoryOpacity,
     ) -> Result<(), ToolError> {
         let tool_error =
-            |fault: FileSystemError| ToolError::failed_at(self.gate, "create", path, fault);
+            |error: FileSystemError| ToolError::failed_at(self.gate, "create", path, error);
         let parent = rel.parent().unwrap_or_default();
         // A directory in an opaque one need not be marked itself to hide what the user has there.
         let is_opaque = opacity == DirectoryOpacity::Opaque || self.opaque_dirs.contains(&parent);
@@ -102,7 +102,7 @@ impl LayerCommit<'_> {
     /// Removes what is in the user's directory and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
         let tool_error =
-            |fault: FileSystemError| ToolError::failed_at(self.gate, "list", path, fault);
+            |error: FileSystemError| ToolError::failed_at(self.gate, "list", path, error);
         let entries_of =
             |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
         let upper_entries = entries_of(self.upper, rel).map_err(tool_error)?;
@@ -130,8 +130,8 @@ impl LayerCommit<'_> {
         path: &ResolvedPath,
         meta: &FileMetadata,
     ) -> Result<(), ToolError> {
-        let tool_error = |fault: FileSystemError| {
-            ToolError::failed_at(self.gate, "apply the change to", path, fault)
+        let tool_error = |error: FileSystemError| {
+            ToolError::failed_at(self.gate, "apply the change to", path, error)
         };
         // A file that is too large or cannot be read must not cost the user what it would replace:
         // both are found out before the removal.
@@ -179,8 +179,8 @@ impl LayerCommit<'_> {
     }
 
     fn put_link(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
-        let tool_error = |fault: FileSystemError| {
-            ToolError::failed_at(self.gate, "apply the change to", path, fault)
+        let tool_error = |error: FileSystemError| {
+            ToolError::failed_at(self.gate, "apply the change to", path, error)
         };
         let target = self.upper.link_target(rel).map_err(tool_error)?;
         let occupancy = self.clear_target(path, FileKind::Link)?;
@@ -217,7 +217,7 @@ impl LayerCommit<'_> {
             Ok(meta) if meta.kind == kind => Ok(TargetOccupancy::Taken),
             Err(FileSystemError::Missing) => Ok(TargetOccupancy::Free),
             Ok(_) => self.remove(path).map(|()| TargetOccupancy::Free),
-            Err(fault) => Err(ToolError::failed_at(self.gate, "look at", path, fault)),
+            Err(error) => Err(ToolError::failed_at(self.gate, "look at", path, error)),
         }
     }
 
@@ -227,7 +227,7 @@ impl LayerCommit<'_> {
         let meta = match path.dir().meta(&path.below()) {
             Ok(meta) => meta,
             Err(FileSystemError::Missing) => return Ok(()),
-            Err(fault) => return Err(ToolError::failed_at(gate, "delete", path, fault)),
+            Err(error) => return Err(ToolError::failed_at(gate, "delete", path, error)),
         };
         if meta.kind == FileKind::Directory {
             if gate.manager().contains_grant_root(path.real()) {

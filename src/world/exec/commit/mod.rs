@@ -54,7 +54,7 @@ pub(super) fn commit_up_to(
         .writable_tree(&layer.root)
         .ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
     let tool_error =
-        |fault: FileSystemError| ToolError::failed_at(gate, "apply the changes to", &root, fault);
+        |error: FileSystemError| ToolError::failed_at(gate, "apply the changes to", &root, error);
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(tool_error)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, bytes_max, reported)?;
     let listing = commit.list_layer();
@@ -80,9 +80,9 @@ fn sync_to_disk(
 ) -> Result<CommandChanges, ToolError> {
     if root.grant().kind == GrantKind::Context
         && !command_changes.changes.is_empty()
-        && let Err(fault) = root.dir().sync_file_system()
+        && let Err(error) = root.dir().sync_file_system()
     {
-        let tool_error = ToolError::failed_at(gate, "apply the changes to", root, fault);
+        let tool_error = ToolError::failed_at(gate, "apply the changes to", root, error);
         return Err(tool_error.with_changes(command_changes.changes));
     }
     Ok(command_changes)
@@ -118,7 +118,7 @@ impl<'a> LayerCommit<'a> {
     ) -> Result<Self, ToolError> {
         let work_meta = DirectoryHandle::open_own(&layer.work)
             .and_then(FileMetadata::from_handle)
-            .map_err(|fault| ToolError::failed_at(gate, "apply the changes to", root, fault))?;
+            .map_err(|error| ToolError::failed_at(gate, "apply the changes to", root, error))?;
         Ok(Self {
             gate,
             root,
@@ -137,9 +137,9 @@ impl<'a> LayerCommit<'a> {
 
     /// Applies all names of `listing`, and records those that could not be read.
     fn commit_all(&mut self, listing: &TreeListing) {
-        for (rel, fault) in &listing.unreadable {
+        for (rel, error) in &listing.unreadable {
             let path = self.root.join(rel);
-            let tool_error = ToolError::failed_at(self.gate, "apply the change to", &path, fault);
+            let tool_error = ToolError::failed_at(self.gate, "apply the change to", &path, error);
             self.command_changes.record_error(path.real(), tool_error);
         }
         for entry in &listing.entries {

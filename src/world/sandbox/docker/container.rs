@@ -147,7 +147,7 @@ impl AgentContainer {
     ) -> io::Result<CommandOutput> {
         let start_time = Instant::now();
         let container = &self.container;
-        let install_fault = container.install_dependencies(&guard, &self.dependency_hashes);
+        let install_failures = container.install_dependencies(&guard, &self.dependency_hashes);
         let running_command = container.register_command();
         let container_command = container.agent_command(command, dir, &running_command);
         let result = container.execute(&guard, container_command, &running_command, limits);
@@ -158,8 +158,8 @@ impl AgentContainer {
             elapsed: start_time.elapsed(),
             ..output
         };
-        if !install_fault.is_empty() {
-            timed_output.stderr.text.insert_str(0, &install_fault);
+        if !install_failures.is_empty() {
+            timed_output.stderr.text.insert_str(0, &install_failures);
         }
         Ok(timed_output)
     }

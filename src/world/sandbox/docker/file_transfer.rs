@@ -33,9 +33,9 @@ use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
 use crate::world::sandbox::sent_files::remote_container::{
     EntryOwnership, RemoteContainer, RemoteReader,
 };
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
-use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
+use crate::world::sandbox::sent_files::{SentFiles, transfer_failure};
 
 /// What has failed if no command was run.
 const SEND_FAILURE: &str = "the files cannot be sent";
@@ -60,17 +60,17 @@ struct LockedContainer<'c> {
     guard: ContainerGuard<'c>,
 }
 
-impl From<EngineError> for TransferFault {
+impl From<EngineError> for TransferError {
     fn from(error: EngineError) -> Self {
         let is_missing = is_missing(&error);
         let is_reply = is_reply(&error);
         let reason = command_error(error).to_string();
         if is_missing {
-            TransferFault::ContainerGone(reason)
+            TransferError::ContainerGone(reason)
         } else if is_reply {
-            TransferFault::RemoteRefusal(reason)
+            TransferError::RemoteRefusal(reason)
         } else {
-            TransferFault::RemoteFailure(reason)
+            TransferError::RemoteFailure(reason)
         }
     }
 }
@@ -93,7 +93,7 @@ impl RemoteContainer for LockedContainer<'_> {
         lost.swap(false, Ordering::AcqRel)
     }
 
-    fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault> {
+    fn sweep(&self, user: ContainerUser) -> Result<(), TransferError> {
         Ok(self.container.sweep_user(&self.guard, user)?)
     }
 
@@ -102,7 +102,7 @@ impl RemoteContainer for LockedContainer<'_> {
         helper: HelperCommand,
         time_max: Duration,
         limit: &TransferLimit<'_>,
-    ) -> Result<ExitReason, TransferFault> {
+    ) -> Result<ExitReason, TransferError> {
         let engine = &self.container.engine;
         let exec = self.container.start(&self.guard, helper.into())?;
         let id = exec.id().to_owned();
@@ -114,7 +114,7 @@ impl RemoteContainer for LockedContainer<'_> {
         &'r self,
         helper: HelperCommand,
         limit: &'r TransferLimit<'r>,
-    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferError> {
         let engine = &self.container.engine;
         let start = Box::pin(self.container.start_async(&self.guard, helper.into()));
         let exec = engine.block_on(limit.watch(start))??;
@@ -125,7 +125,7 @@ impl RemoteContainer for LockedContainer<'_> {
         &'r self,
         path: &AbsPath,
         limit: &'r TransferLimit<'r>,
-    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferError> {
         let engine = &self.container.engine;
         let download = EngineDownload::of_archive(engine, self.guard.id(), path, limit);
         Ok(Box::new(download))
@@ -136,7 +136,7 @@ impl RemoteContainer for LockedContainer<'_> {
         _user: ContainerUser,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
         limit: &TransferLimit<'_>,
-    ) -> Result<(), TransferFault> {
+    ) -> Result<(), TransferError> {
         upload(&self.container.engine, self.guard.id(), limit, write)
     }
 
@@ -155,7 +155,7 @@ fn helper_status(
     engine: &ContainerEngine,
     exec: &str,
     limit: &TransferLimit<'_>,
-) -> Result<ExitReason, TransferFault> {
+) -> Result<ExitReason, TransferError> {
     let status = engine.block_on(limit.watch(exit_status(&engine.client, exec)));
     Ok(status??)
 }
@@ -194,22 +194,22 @@ impl ReplaceableContainer {
         if known_files.is_abandoned() {
             let notes = self
                 .start_over(interrupt)
-                .map_err(|fault| transfer_error(&self.lock_for_files(), SEND_FAILURE, fault))?;
+                .map_err(|error| transfer_failure(&self.lock_for_files(), SEND_FAILURE, error))?;
             known_files.forget();
             known_files.add_notes(notes);
         }
         let remote = self.lock_for_files();
-        let Err(fault) = known_files.send(&remote, reachable, interrupt) else {
+        let Err(error) = known_files.send(&remote, reachable, interrupt) else {
             return Ok(());
         };
         drop(known_files);
-        if matches!(fault, TransferFault::ContainerGone(_)) && remote.guard.is_open() {
+        if matches!(error, TransferError::ContainerGone(_)) && remote.guard.is_open() {
             drop(remote);
             self.recreate_unsent(sent_files)?;
             return Err(Error::new(ErrorKind::Environment, REMOVED_MESSAGE)
                 .with_hint("run the command again"));
         }
-        Err(transfer_error(&remote, SEND_FAILURE, fault))
+        Err(transfer_failure(&remote, SEND_FAILURE, error))
     }
 
     /// Replaces a container in which no command has run yet by a new one, with the packages of the
@@ -217,13 +217,13 @@ impl ReplaceableContainer {
     fn start_over(
         &self,
         interrupt: Option<&CommandInterrupt>,
-    ) -> Result<Vec<String>, TransferFault> {
+    ) -> Result<Vec<String>, TransferError> {
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
         let mut instance = self.lock_instance();
         if let Some(current) = instance.as_mut() {
             let restart = current.start_over(&self.engine.client, &self.spec);
             let restart_result = self.engine.block_on(limit.watch(Box::pin(restart)))?;
-            restart_result.map_err(|error| TransferFault::RemoteFailure(error.to_string()))?;
+            restart_result.map_err(|error| TransferError::RemoteFailure(error.to_string()))?;
         }
         drop(instance);
         Ok(self.install_packages())
@@ -245,9 +245,9 @@ impl ReplaceableContainer {
         let mut known_files = sent_files.lock().unwrap_or_else(PoisonError::into_inner);
         let remote = self.lock_for_files();
         let fetch_result = known_files.fetch(&remote, reachable, interrupt);
-        fetch_result.map_err(|fault| {
+        fetch_result.map_err(|error| {
             let what = "the command has ended, but what it changed cannot be fetched";
-            io::Error::other(transfer_error(&remote, what, fault))
+            io::Error::other(transfer_failure(&remote, what, error))
         })
     }
 
@@ -267,7 +267,7 @@ struct EngineDownload<'e> {
     parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
     part: io::Cursor<Vec<u8>>,
     deadline: Instant,
-    fault: Option<TransferFault>,
+    error: Option<TransferError>,
     /// The engine's id of the helper whose output it is.
     exec: Option<String>,
 }
@@ -310,18 +310,18 @@ impl<'e> EngineDownload<'e> {
             parts: Box::pin(parts),
             part: io::Cursor::default(),
             deadline: Instant::now() + DOWNLOAD_TIME_MAX,
-            fault: None,
+            error: None,
             exec,
         }
     }
 }
 
 impl RemoteReader for EngineDownload<'_> {
-    fn take_fault(&mut self) -> Option<TransferFault> {
-        self.fault.take()
+    fn take_error(&mut self) -> Option<TransferError> {
+        self.error.take()
     }
 
-    fn exit_reason(&mut self) -> Result<ExitReason, TransferFault> {
+    fn exit_reason(&mut self) -> Result<ExitReason, TransferError> {
         let Some(exec) = &self.exec else {
             return Ok(ExitReason::Exited(0));
         };
@@ -338,16 +338,16 @@ impl Read for EngineDownload<'_> {
             }
             let part_deadline = self.deadline.min(Instant::now() + PART_TIME_MAX);
             let next_part = self.limit.wait(part_deadline, self.parts.next());
-            let fault = match self.engine.block_on(next_part) {
+            let error = match self.engine.block_on(next_part) {
                 Ok(None) => return Ok(0),
                 Ok(Some(Ok(part))) => {
                     self.part = io::Cursor::new(part);
                     continue;
                 }
                 Ok(Some(Err(error))) => error.into(),
-                Err(fault) => fault,
+                Err(error) => error,
             };
-            self.fault = Some(fault);
+            self.error = Some(error);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
     }
@@ -360,7 +360,7 @@ fn upload(
     container: &str,
     limit: &TransferLimit<'_>,
     write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), TransferFault> {
+) -> Result<(), TransferError> {
     let (chunks, receiver) = mpsc::channel::<io::Result<Vec<u8>>>(QUEUED_CHUNKS_MAX);
     let body = body_try_stream(unfold(receiver, async |mut receiver| {
         let chunk = receiver.recv().await?;
@@ -380,20 +380,20 @@ fn upload(
         limit,
         chunks,
         chunk: Vec::with_capacity(CHUNK_BYTES),
-        fault: None,
+        error: None,
     };
     let write_result = write(&mut writer);
     if let Err(error) = &write_result
-        && writer.fault.is_none()
+        && writer.error.is_none()
     {
         let read_error = io::Error::other(error.to_string());
         // The upload may have ended by itself.
         writer.send(Err(read_error)).unwrap_or_default();
     }
-    let ChunkWriter { chunks, fault, .. } = writer;
-    if let Some(fault) = fault {
+    let ChunkWriter { chunks, error, .. } = writer;
+    if let Some(error) = error {
         upload_task.abort();
-        return Err(fault);
+        return Err(error);
     }
     drop(chunks);
     let deadline = Instant::now() + UNPACKING_TIME_MAX;
@@ -420,7 +420,7 @@ struct ChunkWriter<'e> {
     chunks: mpsc::Sender<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
     /// Why the upload was given up.
-    fault: Option<TransferFault>,
+    error: Option<TransferError>,
 }
 
 impl ChunkWriter<'_> {
@@ -432,7 +432,7 @@ impl ChunkWriter<'_> {
             Ok(Ok(())) => return Ok(()),
             // The upload has ended, and says why.
             Ok(Err(_)) => {}
-            Err(fault) => self.fault = Some(fault),
+            Err(error) => self.error = Some(error),
         }
         Err(io::ErrorKind::BrokenPipe.into())
     }
@@ -515,8 +515,8 @@ mod tests {
         download.read_exact(&mut chunk).unwrap();
         interrupt.raise();
         assert!(io::copy(&mut download, &mut io::sink()).is_err());
-        let fault = download.take_fault();
-        assert!(matches!(fault, Some(TransferFault::Interrupted)));
+        let error = download.take_error();
+        assert!(matches!(error, Some(TransferError::Interrupted)));
 
         let interrupt = CommandInterrupt::new().unwrap();
         let limit = TransferLimit::new(Some(&interrupt), Duration::ZERO);
@@ -526,6 +526,6 @@ mod tests {
                 interrupt.raise();
             }
         });
-        assert!(matches!(uploaded, Err(TransferFault::Interrupted)));
+        assert!(matches!(uploaded, Err(TransferError::Interrupted)));
     }
 }

@@ -50,7 +50,7 @@ impl TreeOverlay {
         directory: &AbsPath,
         separate_paths: &[AbsPath],
     ) -> Result<Self> {
-        let user_tree = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
+        let user_tree = DirectoryHandle::open(&root).map_err(|error| open_error(&root, error))?;
         dir::create_all(directory, DirectoryAudience::User)?;
         // The kernel accepts no symlink in these paths.
         let directory = dir::resolve(directory)?.to_abs();
@@ -91,7 +91,7 @@ impl TreeOverlay {
             return Ok(Some(format!("`{path}` {reason}")));
         }
         let upper = DirectoryHandle::open_own(&self.layer.upper)
-            .map_err(|fault| open_error(&self.root, fault))?;
+            .map_err(|error| open_error(&self.root, error))?;
         let no_attributes =
             || "the file system of `.massgen` does not support user extended attributes".to_owned();
         Ok((!supports_marks(&upper)).then(no_attributes))
@@ -104,7 +104,7 @@ impl TreeOverlay {
         }
         // A container that mounts an earlier copy still has this directory.
         if let Ok(earlier_copy) = DirectoryHandle::open_own(&self.copy_path) {
-            clear::empty(&earlier_copy).map_err(|fault| open_error(&self.root, fault))?;
+            clear::empty(&earlier_copy).map_err(|error| open_error(&self.root, error))?;
         }
         let replica = match &self.files {
             None => TreeReplica::from_tree(&self.root, &self.copy_path, &self.separate_paths)?,
@@ -213,7 +213,7 @@ impl TreeOverlay {
     }
 }
 
-fn open_error(root: &RealPath, fault: FileSystemError) -> Error {
-    let message = format!("cannot prepare the write path `{root}`: {fault}");
+fn open_error(root: &RealPath, error: FileSystemError) -> Error {
+    let message = format!("cannot prepare the write path `{root}`: {error}");
     Error::new(ErrorKind::Environment, message)
 }

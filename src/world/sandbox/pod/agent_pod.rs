@@ -23,7 +23,7 @@ use crate::world::sandbox::docker::container::{ContainerWork, FIXED_VARIABLES};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::pod::cluster::{PodCluster, state_digest};
 use crate::world::sandbox::pod::pod_files::PodFiles;
-use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodError, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::pod::pod_process::PodProcess;
 use crate::world::sandbox::pod::replaceable_pod::{AwaitedPod, ReplaceablePod};
@@ -31,8 +31,8 @@ use crate::world::sandbox::pod::supervised_command::{PodProgram, SupervisedComma
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
-use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
+use crate::world::sandbox::sent_files::{SentFiles, transfer_failure};
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// How long the start of a run waits for a pod.
@@ -165,13 +165,13 @@ impl AgentPod {
         drop(contents);
         match send_result {
             Ok(()) => Ok(instance),
-            Err(TransferFault::ContainerGone(reason)) => {
+            Err(TransferError::ContainerGone(reason)) => {
                 self.pod.discard(&instance);
                 let error = Error::new(ErrorKind::Environment, gone_message(&reason));
                 Err(io::Error::other(error))
             }
-            Err(fault) => {
-                let error = transfer_error(&files, "the files cannot be sent", fault);
+            Err(error) => {
+                let error = transfer_failure(&files, "the files cannot be sent", error);
                 Err(io::Error::other(error))
             }
         }
@@ -220,18 +220,18 @@ impl AgentPod {
 
     /// Returns the error for the agent of a command that cannot be followed any more. After a lost
     /// connection it may still run, so it is killed before the next one.
-    fn describe_fault(
+    fn describe_error(
         &self,
         instance: &Arc<PodInstance>,
         command_run: &mut CommandRun<PodProcess<'_>>,
         error: &io::Error,
     ) -> io::Error {
-        io::Error::other(match command_run.process_mut().take_fault(error) {
-            PodFault::PodGone(reason) => {
+        io::Error::other(match command_run.process_mut().take_error(error) {
+            PodError::PodGone(reason) => {
                 self.pod.discard(instance);
                 gone_message(&reason)
             }
-            PodFault::RemoteFailure(reason) => {
+            PodError::RemoteFailure(reason) => {
                 self.pod.has_lost_commands.store(true, Ordering::Release);
                 reason
             }
@@ -282,7 +282,7 @@ impl CommandContainer for AgentPod {
         };
         let output = command_run
             .capture(outputs, &bounds, limits.output_bytes_max, start_time)
-            .map_err(|error| self.describe_fault(&instance, &mut command_run, &error))?;
+            .map_err(|error| self.describe_error(&instance, &mut command_run, &error))?;
         Ok(CommandOutput {
             elapsed: wait_start.elapsed(),
             ..output
@@ -309,7 +309,7 @@ impl CommandContainer for AgentPod {
         };
         let exit_reason =
             command_run.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
-        exit_reason.map_err(|error| self.describe_fault(&instance, &mut command_run, &error))
+        exit_reason.map_err(|error| self.describe_error(&instance, &mut command_run, &error))
     }
 
     fn fetch_changes(
@@ -327,12 +327,12 @@ impl CommandContainer for AgentPod {
         let fetch_result = contents
             .for_pod(&instance)
             .fetch(&files, reachable, interrupt);
-        fetch_result.map_err(|fault| {
-            if let TransferFault::ContainerGone(reason) = fault {
+        fetch_result.map_err(|error| {
+            if let TransferError::ContainerGone(reason) = error {
                 self.pod.discard(&instance);
                 return io::Error::other(format!("{what}: {}", gone_message(&reason)));
             }
-            io::Error::other(transfer_error(&files, what, fault))
+            io::Error::other(transfer_failure(&files, what, error))
         })
     }
 }

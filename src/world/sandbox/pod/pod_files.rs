@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::pod::kubectl::cluster_message;
-use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_instance::{PodError, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, SUPERVISOR_DIR};
 use crate::world::sandbox::pod::replaceable_pod::ReplaceablePod;
 use crate::world::sandbox::pod::supervised_command::{
@@ -23,7 +23,7 @@ use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_scr
 use crate::world::sandbox::sent_files::remote_container::{
     EntryOwnership, RemoteContainer, RemoteReader,
 };
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 
 /// The size of a piece of an archive that is sent at once, in bytes.
@@ -57,11 +57,11 @@ pub(super) struct PodFiles<'p> {
     pub(super) instance: Arc<PodInstance>,
 }
 
-impl From<PodFault> for TransferFault {
-    fn from(fault: PodFault) -> Self {
-        match fault {
-            PodFault::PodGone(reason) => TransferFault::ContainerGone(reason),
-            PodFault::RemoteFailure(reason) => TransferFault::RemoteFailure(reason),
+impl From<PodError> for TransferError {
+    fn from(error: PodError) -> Self {
+        match error {
+            PodError::PodGone(reason) => TransferError::ContainerGone(reason),
+            PodError::RemoteFailure(reason) => TransferError::RemoteFailure(reason),
         }
     }
 }
@@ -85,7 +85,7 @@ impl PodFiles<'_> {
             part: Cursor::default(),
             status: None,
             deadline: Instant::now() + READING_TIME_MAX,
-            fault: None,
+            error: None,
         }
     }
 
@@ -97,7 +97,7 @@ impl PodFiles<'_> {
         arguments: &[&str],
         piece: &[u8],
         limit: &TransferLimit<'_>,
-    ) -> Result<(), TransferFault> {
+    ) -> Result<(), TransferError> {
         let length = piece.len().to_string();
         let program = ["/bin/sh", "-c", script, "massgen"];
         let program = [&program, arguments, &[length.as_str()]].concat();
@@ -111,7 +111,7 @@ impl PodFiles<'_> {
                 ANSWER_BYTES_MAX,
             );
             match self.pod.cluster.block_on(limit.watch(execution))? {
-                Err(PodFault::RemoteFailure(_)) if attempt < ATTEMPTS_MAX => {
+                Err(PodError::RemoteFailure(_)) if attempt < ATTEMPTS_MAX => {
                     attempt = attempt.saturating_add(1);
                 }
                 answer => break answer?,
@@ -122,7 +122,7 @@ impl PodFiles<'_> {
         match answer.map(|answer| answer.split_once('\n').unwrap_or((answer, ""))) {
             Some(("0", _)) => Ok(()),
             Some((_, reason)) => Err(unpack_error(reason).into()),
-            None => Err(TransferFault::RemoteFailure(
+            None => Err(TransferError::RemoteFailure(
                 "the answer of its shell is incomplete".to_owned(),
             )),
         }
@@ -162,12 +162,12 @@ impl RemoteContainer for PodFiles<'_> {
         self.pod.has_lost_commands.swap(false, Ordering::AcqRel)
     }
 
-    fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault> {
+    fn sweep(&self, user: ContainerUser) -> Result<(), TransferError> {
         let result = self.pod.sweep(&self.instance, container_of(user), None);
         match result {
-            Err(PodFault::RemoteFailure(reason)) if self.pod.end_processes(&self.instance) => {
+            Err(PodError::RemoteFailure(reason)) if self.pod.end_processes(&self.instance) => {
                 let reason = format!("its processes cannot be killed: {reason}");
-                Err(TransferFault::ContainerGone(reason))
+                Err(TransferError::ContainerGone(reason))
             }
             result => Ok(result?),
         }
@@ -178,12 +178,12 @@ impl RemoteContainer for PodFiles<'_> {
         helper: HelperCommand,
         time_max: Duration,
         limit: &TransferLimit<'_>,
-    ) -> Result<ExitReason, TransferFault> {
+    ) -> Result<ExitReason, TransferError> {
         let mut command = self.command(container_of(helper.user), helper.program);
         let exit_status = async {
             loop {
                 if let Some(status) = command.read().await?.status {
-                    return Ok::<i32, PodFault>(status);
+                    return Ok::<i32, PodError>(status);
                 }
             }
         };
@@ -201,7 +201,7 @@ impl RemoteContainer for PodFiles<'_> {
         &'r self,
         helper: HelperCommand,
         limit: &'r TransferLimit<'r>,
-    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferError> {
         let container = container_of(helper.user);
         Ok(Box::new(self.reader(container, helper.program, limit)))
     }
@@ -210,7 +210,7 @@ impl RemoteContainer for PodFiles<'_> {
         &'r self,
         path: &AbsPath,
         limit: &'r TransferLimit<'r>,
-    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferError> {
         let parent = path.parent().unwrap_or_else(AbsPath::root);
         let name = path.below(&parent).map(|name| name.to_string());
         let program = shell_script(PACK_SCRIPT, [parent.to_string(), name.unwrap_or_default()]);
@@ -226,7 +226,7 @@ impl RemoteContainer for PodFiles<'_> {
         owner: ContainerUser,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
         limit: &TransferLimit<'_>,
-    ) -> Result<(), TransferFault> {
+    ) -> Result<(), TransferError> {
         let container = container_of(owner);
         let number = self.instance.next_command_number();
         let mut writer = PieceWriter {
@@ -236,11 +236,11 @@ impl RemoteContainer for PodFiles<'_> {
             limit,
             piece: Vec::new(),
             pieces_sent: 0,
-            fault: None,
+            error: None,
         };
         let write_result = write(&mut writer);
-        if let Some(fault) = writer.fault {
-            return Err(fault);
+        if let Some(error) = writer.error {
+            return Err(error);
         }
         if let Err(error) = write_result {
             let message = format!("files cannot be read to be sent to the pod: {error}");
@@ -287,11 +287,11 @@ struct PieceWriter<'w> {
     piece: Vec<u8>,
     pieces_sent: usize,
     /// Why sending is given up.
-    fault: Option<TransferFault>,
+    error: Option<TransferError>,
 }
 
 impl PieceWriter<'_> {
-    fn keep_piece(&mut self) -> Result<(), TransferFault> {
+    fn keep_piece(&mut self) -> Result<(), TransferError> {
         let piece_path = format!("{}.{}", self.archive_path, self.pieces_sent);
         let piece = std::mem::take(&mut self.piece);
         self.files.send_piece(
@@ -309,9 +309,9 @@ impl PieceWriter<'_> {
 impl Write for PieceWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.piece.len() >= PIECE_BYTES
-            && let Err(fault) = self.keep_piece()
+            && let Err(error) = self.keep_piece()
         {
-            self.fault = Some(fault);
+            self.error = Some(error);
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         self.piece.extend_from_slice(bytes);
@@ -331,12 +331,12 @@ struct PodReader<'r> {
     part: Cursor<Vec<u8>>,
     status: Option<i32>,
     deadline: Instant,
-    fault: Option<TransferFault>,
+    error: Option<TransferError>,
 }
 
 impl PodReader<'_> {
     /// Reads the next part.
-    fn read_part(&mut self) -> Result<(), TransferFault> {
+    fn read_part(&mut self) -> Result<(), TransferError> {
         let step = self.limit.wait(self.deadline, self.command.read());
         let PodOutputPart { stdout, status, .. } = self.pod.cluster.block_on(step)??;
         self.part = Cursor::new(stdout);
@@ -352,8 +352,8 @@ impl Read for PodReader<'_> {
             if count > 0 || buffer.is_empty() || self.status.is_some() {
                 return Ok(count);
             }
-            if let Err(fault) = self.read_part() {
-                self.fault = Some(fault);
+            if let Err(error) = self.read_part() {
+                self.error = Some(error);
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
@@ -361,11 +361,11 @@ impl Read for PodReader<'_> {
 }
 
 impl RemoteReader for PodReader<'_> {
-    fn take_fault(&mut self) -> Option<TransferFault> {
-        self.fault.take()
+    fn take_error(&mut self) -> Option<TransferError> {
+        self.error.take()
     }
 
-    fn exit_reason(&mut self) -> Result<ExitReason, TransferFault> {
+    fn exit_reason(&mut self) -> Result<ExitReason, TransferError> {
         loop {
             if let Some(status) = self.status {
                 return Ok(ExitReason::Exited(status));

@@ -27,7 +27,7 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why an operation in a pod failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PodFault {
+pub(super) enum PodError {
     /// The pod, or what runs in it, is gone for good; why.
     PodGone(String),
     /// The cluster did not answer, or refused; why.
@@ -112,7 +112,7 @@ impl PodInstance {
         &self,
         cluster: &PodCluster,
         on_wait: &(dyn Fn(Option<String>) -> bool + Sync),
-    ) -> Result<Option<NetworkCheck>, PodFault> {
+    ) -> Result<Option<NetworkCheck>, PodError> {
         if let Some(readiness) = *self
             .readiness
             .lock()
@@ -126,14 +126,14 @@ impl PodInstance {
             let reason = match self.state(cluster).await {
                 Ok(PodState::Running) => break,
                 Ok(PodState::Gone(reason) | PodState::Unusable(reason)) => {
-                    return Err(PodFault::PodGone(reason));
+                    return Err(PodError::PodGone(reason));
                 }
                 Ok(PodState::Waiting(reason)) => {
                     last_answer = Instant::now();
                     reason
                 }
                 Err(reason) if last_answer.elapsed() >= cluster.connection_timeout => {
-                    return Err(PodFault::RemoteFailure(reason));
+                    return Err(PodError::RemoteFailure(reason));
                 }
                 Err(reason) => Some(reason),
             };
@@ -152,7 +152,7 @@ impl PodInstance {
     }
 
     /// Checks that the image has the programs that massgen needs, and that the network is closed.
-    async fn check(&self, cluster: &PodCluster) -> Result<NetworkCheck, PodFault> {
+    async fn check(&self, cluster: &PodCluster) -> Result<NetworkCheck, PodError> {
         let deadline = Instant::now() + POLICY_TIME_MAX.min(cluster.connection_timeout);
         let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
         let settings = quote_word(GIT_SETTINGS);
@@ -169,7 +169,7 @@ impl PodInstance {
                 ANSWER_BYTES_MAX,
             );
             let output = match execution.await {
-                Err(PodFault::RemoteFailure(_)) if Instant::now() < deadline => {
+                Err(PodError::RemoteFailure(_)) if Instant::now() < deadline => {
                     pause.wait().await;
                     continue;
                 }
@@ -182,10 +182,10 @@ impl PodInstance {
                 Some("") => {}
                 Some(programs) => {
                     let reason = format!("its image lacks programs: {programs}");
-                    return Err(PodFault::PodGone(reason));
+                    return Err(PodError::PodGone(reason));
                 }
                 None => {
-                    return Err(PodFault::RemoteFailure(
+                    return Err(PodError::RemoteFailure(
                         "its shell does not work".to_owned(),
                     ));
                 }
@@ -200,7 +200,7 @@ impl PodInstance {
                 (PodNetwork::None, Some("open")) => {
                     let reason = "commands in it can reach the API server, although a NetworkPolicy denies \
                                it: the network plugin of the cluster does not enforce policies";
-                    return Err(PodFault::PodGone(reason.to_owned()));
+                    return Err(PodError::PodGone(reason.to_owned()));
                 }
                 (PodNetwork::None, _) => return Ok(NetworkCheck::Unknown),
             }
@@ -216,7 +216,7 @@ impl PodInstance {
         program: &[&str],
         input: &[u8],
         output_bytes_max: u64,
-    ) -> Result<Vec<u8>, PodFault> {
+    ) -> Result<Vec<u8>, PodError> {
         let execution = cluster.kubectl.exec(
             &self.name,
             container.name(),
@@ -231,10 +231,10 @@ impl PodInstance {
         // If the pod is gone, that is the reason, and the next command needs another.
         match self.state(cluster).await {
             Ok(PodState::Gone(reason) | PodState::Unusable(reason)) => {
-                Err(PodFault::PodGone(reason))
+                Err(PodError::PodGone(reason))
             }
             Ok(PodState::Running | PodState::Waiting(_)) | Err(_) => {
-                Err(PodFault::RemoteFailure(reason))
+                Err(PodError::RemoteFailure(reason))
             }
         }
     }

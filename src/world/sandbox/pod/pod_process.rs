@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
 use crate::world::sandbox::followed_task::FollowedTask;
-use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_instance::{PodError, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::PodContainer;
 use crate::world::sandbox::pod::replaceable_pod::ReplaceablePod;
 use crate::world::sandbox::pod::supervised_command::SupervisedCommand;
@@ -30,14 +30,14 @@ pub(super) struct PodProcess<'p> {
     instance: Arc<PodInstance>,
     running_command: &'p RunningCommand,
     /// Reads its output.
-    output_task: FollowedTask<Result<CommandEnd, PodFault>>,
+    output_task: FollowedTask<Result<CommandEnd, PodError>>,
     /// Ends that task.
     output_task_handle: AbortHandle,
     was_terminated: bool,
     exit_reason: Option<ExitReason>,
     notes: Vec<String>,
     /// Why it cannot be followed any more, if that is so.
-    fault: Option<PodFault>,
+    error: Option<PodError>,
 }
 
 impl<'p> PodProcess<'p> {
@@ -60,18 +60,18 @@ impl<'p> PodProcess<'p> {
             was_terminated: false,
             exit_reason: None,
             notes: Vec::new(),
-            fault: None,
+            error: None,
         }))
     }
 
-    /// Returns the fault that ended it, or else `error`.
-    pub(super) fn take_fault(&mut self, error: &io::Error) -> PodFault {
-        let fault = self.fault.take();
-        fault.unwrap_or_else(|| PodFault::RemoteFailure(error.to_string()))
+    /// Returns the error that ended it, or else `error`.
+    pub(super) fn take_error(&mut self, error: &io::Error) -> PodError {
+        let pod_error = self.error.take();
+        pod_error.unwrap_or_else(|| PodError::RemoteFailure(error.to_string()))
     }
 
-    fn fail(&mut self, fault: PodFault) -> io::Error {
-        self.fault = Some(fault);
+    fn fail(&mut self, error: PodError) -> io::Error {
+        self.error = Some(error);
         io::Error::other("the command cannot be followed any more")
     }
 }
@@ -80,15 +80,21 @@ impl<'p> PodProcess<'p> {
 async fn copy_output(
     mut command: SupervisedCommand,
     streams: [OwnedFd; 2],
-) -> Result<CommandEnd, PodFault> {
-    let remote_fault = |error: io::Error| PodFault::RemoteFailure(error.to_string());
+) -> Result<CommandEnd, PodError> {
+    let remote_failure = |error: io::Error| PodError::RemoteFailure(error.to_string());
     let [stdout, stderr] = streams;
-    let mut stdout = Sender::from_owned_fd(stdout).map_err(remote_fault)?;
-    let mut stderr = Sender::from_owned_fd(stderr).map_err(remote_fault)?;
+    let mut stdout = Sender::from_owned_fd(stdout).map_err(remote_failure)?;
+    let mut stderr = Sender::from_owned_fd(stderr).map_err(remote_failure)?;
     loop {
         let part = command.read().await?;
-        stdout.write_all(&part.stdout).await.map_err(remote_fault)?;
-        stderr.write_all(&part.stderr).await.map_err(remote_fault)?;
+        stdout
+            .write_all(&part.stdout)
+            .await
+            .map_err(remote_failure)?;
+        stderr
+            .write_all(&part.stderr)
+            .await
+            .map_err(remote_failure)?;
         if let Some(status) = part.status {
             return Ok((status, command.notes()));
         }
@@ -111,7 +117,7 @@ impl ExecProcess for PodProcess<'_> {
         let Some(task_result) = self.output_task.take_result() else {
             return Ok(());
         };
-        let (status, notes) = task_result.map_err(|fault| self.fail(fault))?;
+        let (status, notes) = task_result.map_err(|error| self.fail(error))?;
         self.notes = notes;
         if !self.was_terminated {
             self.exit_reason = Some(ExitReason::Exited(status));

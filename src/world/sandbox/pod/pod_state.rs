@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::world::sandbox::pod::kubectl::cluster_message;
 
 /// Why the image or the container of a pod that waits is wrong: waiting does not help.
-const LASTING_FAULTS: &[&str] = &[
+const LASTING_PROBLEMS: &[&str] = &[
     "ImagePullBackOff",
     "InvalidImageName",
     "ErrImageNeverPull",
@@ -135,10 +135,10 @@ impl CommandPodObject {
             let all_containers = init_containers.clone().chain(containers());
             all_containers.filter_map(|container| container.state.waiting.as_ref())
         };
-        let lasting_fault =
-            waiting_states().find(|waiting| LASTING_FAULTS.contains(&waiting.reason.as_str()));
-        if let Some(fault) = lasting_fault {
-            return PodState::Unusable(reason_and_message(&fault.reason, &fault.message));
+        let lasting_problem =
+            waiting_states().find(|waiting| LASTING_PROBLEMS.contains(&waiting.reason.as_str()));
+        if let Some(problem) = lasting_problem {
+            return PodState::Unusable(reason_and_message(&problem.reason, &problem.message));
         }
         let is_running = |container: &ContainerStatus| container.state.running.is_some();
         if status.phase == "Running"

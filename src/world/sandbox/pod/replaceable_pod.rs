@@ -14,7 +14,7 @@ use crate::permissions::grant::GrantScope;
 use crate::text::to_hex;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::pod::cluster::{PodCluster, cluster_error};
-use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodError, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands, sweep_program};
@@ -122,12 +122,12 @@ impl ReplaceablePod {
                     .unwrap_or_else(PoisonError::into_inner);
                 Ok(AwaitedPod::Waiting(reason))
             }
-            Err(PodFault::PodGone(reason)) => {
+            Err(PodError::PodGone(reason)) => {
                 self.discard(&instance);
                 let message = format!("the pod cannot be used: {reason}");
                 Err(Error::new(ErrorKind::Environment, message))
             }
-            Err(PodFault::RemoteFailure(reason)) => {
+            Err(PodError::RemoteFailure(reason)) => {
                 Err(cluster_error("the cluster does not answer", &reason))
             }
         }
@@ -192,7 +192,7 @@ impl ReplaceablePod {
         instance: &PodInstance,
         container: PodContainer,
         ending_command: Option<&RunningCommand>,
-    ) -> std::result::Result<(), PodFault> {
+    ) -> std::result::Result<(), PodError> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running_commands = self
             .running_commands

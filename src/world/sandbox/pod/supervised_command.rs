@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::text::count_noun;
 use crate::text::shell_words::quote_word;
 use crate::world::sandbox::pod::cluster::PodCluster;
-use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
+use crate::world::sandbox::pod::pod_instance::{PodError, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, SUPERVISOR_DIR};
 use crate::world::sandbox::pod::retry_pause::RetryPause;
 
@@ -162,22 +162,22 @@ impl SupervisedCommand {
 
     /// Reads what it has written since the last time, and waits for a while if that is nothing. If
     /// the connection breaks, it is tried again for a while.
-    pub(super) async fn read(&mut self) -> Result<PodOutputPart, PodFault> {
+    pub(super) async fn read(&mut self) -> Result<PodOutputPart, PodError> {
         let deadline = Instant::now() + self.cluster.connection_timeout;
         let mut pause = RetryPause::up_to(PAUSE_MAX);
         loop {
             match self.try_read().await {
-                Err(PodFault::RemoteFailure(reason)) if Instant::now() >= deadline => {
+                Err(PodError::RemoteFailure(reason)) if Instant::now() >= deadline => {
                     let message = format!("the connection to the cluster was lost: {reason}");
-                    return Err(PodFault::RemoteFailure(message));
+                    return Err(PodError::RemoteFailure(message));
                 }
-                Err(PodFault::RemoteFailure(_)) => pause.wait().await,
+                Err(PodError::RemoteFailure(_)) => pause.wait().await,
                 read_result => return read_result,
             }
         }
     }
 
-    async fn try_read(&mut self) -> Result<PodOutputPart, PodFault> {
+    async fn try_read(&mut self) -> Result<PodOutputPart, PodError> {
         let start = if self.is_started {
             String::new()
         } else {
@@ -210,9 +210,9 @@ impl SupervisedCommand {
         Ok(part)
     }
 
-    fn take_part(&mut self, bytes: &[u8]) -> Result<PodOutputPart, PodFault> {
+    fn take_part(&mut self, bytes: &[u8]) -> Result<PodOutputPart, PodError> {
         let incomplete_answer =
-            || PodFault::RemoteFailure("the answer of its shell is incomplete".to_owned());
+            || PodError::RemoteFailure("the answer of its shell is incomplete".to_owned());
         let end = bytes
             .iter()
             .position(|byte| *byte == b'\n')
@@ -222,7 +222,7 @@ impl SupervisedCommand {
         let line = std::str::from_utf8(line).map_err(|_| incomplete_answer())?;
         if line == "massgen gone" {
             let reason = "the files of the running command were removed there";
-            return Err(PodFault::PodGone(reason.to_owned()));
+            return Err(PodError::PodGone(reason.to_owned()));
         }
         let header = PartHeader::parse(line).ok_or_else(incomplete_answer)?;
         let [out, err] = header
@@ -257,7 +257,7 @@ impl SupervisedCommand {
             Some((KILLED_PROOF | CROWDED_PROOF, _)) => None,
             Some((proof, _)) if proof != self.proof => {
                 let reason = "a process in it has forged the exit status of a command";
-                return Err(PodFault::PodGone(reason.to_owned()));
+                return Err(PodError::PodGone(reason.to_owned()));
             }
             Some((_, status)) if is_complete => Some(status),
             Some(_) | None => None,

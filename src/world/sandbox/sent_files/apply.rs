@@ -166,11 +166,11 @@ impl ChangeApplier<'_> {
             return;
         };
         let removal = match self.rules.check_change(path) {
-            Ok(()) => self.remove_here(path, &entry).map_err(|fault| {
-                if matches!(fault, FileSystemError::System(_)) {
+            Ok(()) => self.remove_here(path, &entry).map_err(|error| {
+                if matches!(error, FileSystemError::System(_)) {
                     sent_entries.insert(path.clone(), entry);
                 }
-                fault.to_string()
+                error.to_string()
             }),
             Err(error) => Err(error.to_string()),
         };
@@ -208,8 +208,8 @@ impl ChangeApplier<'_> {
         let (remote_entry, local_version) = match self.rules.check_change(path) {
             Ok(()) => match self.write_here(path, incoming, sent_entries) {
                 Ok(local_version) => (incoming.remote_entry.clone(), local_version),
-                Err(fault) => {
-                    self.refused.push((path.clone(), write_failure(fault)));
+                Err(error) => {
+                    self.refused.push((path.clone(), write_failure(error)));
                     return;
                 }
             },
@@ -338,11 +338,11 @@ fn expect_link(dir: &DirectoryHandle, rel: &RelPath, target: &Path) -> Result<()
 }
 
 /// Describes why something was not written here.
-fn write_failure(fault: FileSystemError) -> String {
-    if matches!(fault, FileSystemError::System(_)) {
-        format!("{fault}; it is kept there, and fetched again after the next command")
+fn write_failure(error: FileSystemError) -> String {
+    if matches!(error, FileSystemError::System(_)) {
+        format!("{error}; it is kept there, and fetched again after the next command")
     } else {
-        fault.to_string()
+        error.to_string()
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Re
         content_bytes: 0,
     };
     for open_path in &reachable.open {
-        let read_failure = |fault| read_error(&open_path.path, fault);
+        let read_failure = |error| read_error(&open_path.path, error);
         let (dir, rel) = match trees.locate(&open_path.path) {
             Err(FileSystemError::Missing) => continue,
             locate_result => locate_result.map_err(read_failure)?,
@@ -62,9 +62,9 @@ pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Re
             GrantScope::Tree => reader.add_tree(open_path, dir)?,
             GrantScope::File => {
                 match reader.add(&open_path.path, dir, &rel, open_path.permission) {
-                    Ok(()) | Err(ViewFault::Name(FileSystemError::Missing)) => {}
-                    Err(ViewFault::Name(fault)) => return Err(read_failure(fault)),
-                    Err(ViewFault::TooLarge) => return Err(too_large_error(&open_path.path)),
+                    Ok(()) | Err(ViewError::Name(FileSystemError::Missing)) => {}
+                    Err(ViewError::Name(error)) => return Err(read_failure(error)),
+                    Err(ViewError::TooLarge) => return Err(too_large_error(&open_path.path)),
                 }
             }
         }
@@ -86,14 +86,14 @@ struct ViewReader<'a> {
 }
 
 /// Why one name was not added.
-enum ViewFault {
+enum ViewError {
     Name(FileSystemError),
     TooLarge,
 }
 
-impl From<FileSystemError> for ViewFault {
-    fn from(fault: FileSystemError) -> Self {
-        ViewFault::Name(fault)
+impl From<FileSystemError> for ViewError {
+    fn from(error: FileSystemError) -> Self {
+        ViewError::Name(error)
     }
 }
 
@@ -132,10 +132,10 @@ impl ViewReader<'_> {
             };
             match self.add(&path, dir, &rel, permission) {
                 Ok(()) => {}
-                Err(ViewFault::TooLarge) => return Err(too_large_error(root)),
+                Err(ViewError::TooLarge) => return Err(too_large_error(root)),
                 // It was removed meanwhile.
-                Err(ViewFault::Name(FileSystemError::Missing)) if !rel.is_root() => {}
-                Err(ViewFault::Name(fault)) => return Err(read_error(&path, fault)),
+                Err(ViewError::Name(FileSystemError::Missing)) if !rel.is_root() => {}
+                Err(ViewError::Name(error)) => return Err(read_error(&path, error)),
             }
         }
         Ok(())
@@ -147,7 +147,7 @@ impl ViewReader<'_> {
         dir: &DirectoryHandle,
         rel: &RelPath,
         permission: Permission,
-    ) -> std::result::Result<(), ViewFault> {
+    ) -> std::result::Result<(), ViewError> {
         let meta = dir.meta(rel)?;
         let bits = meta.bits_without_setid().bits();
         let is_read_only = permission == Permission::Read;
@@ -199,7 +199,7 @@ impl ViewReader<'_> {
         };
         self.view.insert(path.clone(), entry);
         if self.view.len() > ENTRIES_MAX || self.content_bytes > BYTES_MAX {
-            return Err(ViewFault::TooLarge);
+            return Err(ViewError::TooLarge);
         }
         Ok(())
     }
@@ -226,8 +226,8 @@ fn digest_of(
     }
 }
 
-fn read_error(path: &AbsPath, fault: FileSystemError) -> Error {
-    let message = format!("`{path}` cannot be read to be sent to the container: {fault}");
+fn read_error(path: &AbsPath, error: FileSystemError) -> Error {
+    let message = format!("`{path}` cannot be read to be sent to the container: {error}");
     Error::new(ErrorKind::Environment, message)
 }
 

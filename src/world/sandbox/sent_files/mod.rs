@@ -3,7 +3,7 @@
 //! changed since the last time. Afterwards its changes are fetched. They are untrusted: each one is
 //! checked before it is written here.
 
-pub(in crate::world::sandbox) mod transfer_fault;
+pub(in crate::world::sandbox) mod transfer_error;
 pub(in crate::world::sandbox) mod transfer_limit;
 pub(in crate::world::sandbox) mod helper_command;
 pub(in crate::world::sandbox) mod remote_container;
@@ -43,7 +43,7 @@ use crate::world::sandbox::sent_files::local_view::read_view;
 use crate::world::sandbox::sent_files::outgoing::{EntryOwners, pack};
 use crate::world::sandbox::sent_files::remote_container::{EntryOwnership, RemoteContainer};
 use crate::world::sandbox::sent_files::reported_files::ReportedFiles;
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 use crate::world::sys::spool::SpoolFile;
 
@@ -163,7 +163,7 @@ impl SentFiles {
         remote: &dyn RemoteContainer,
         reachable: &ReachablePaths,
         interrupt: Option<&CommandInterrupt>,
-    ) -> std::result::Result<(), TransferFault> {
+    ) -> std::result::Result<(), TransferError> {
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
         let owners = EntryOwners::in_container(remote, reachable);
         if let Some(trees) = owners.user_owned_trees() {
@@ -196,12 +196,12 @@ impl SentFiles {
                 .collect();
             remove_remote_paths(remote, &roots, &users, &limit)?;
         }
-        if let Err(fault) = transfer(remote, reachable, &view, &plan, &owners, &limit) {
+        if let Err(error) = transfer(remote, reachable, &view, &plan, &owners, &limit) {
             let affected = plan.affected_paths(&view);
             if let Some(entries) = self.entries.as_mut() {
                 mark_unsent(entries, &affected);
             }
-            return Err(fault);
+            return Err(error);
         }
         let sizes = view.values().filter_map(|entry| entry.local_version);
         let bytes = sizes
@@ -239,7 +239,7 @@ impl SentFiles {
         remote: &dyn RemoteContainer,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
-    ) -> std::result::Result<Vec<String>, TransferFault> {
+    ) -> std::result::Result<Vec<String>, TransferError> {
         let limit = TransferLimit::new(Some(interrupt), INTERRUPTED_FETCH_TIME_MAX);
         let source = FetchSource {
             remote,
@@ -297,7 +297,7 @@ fn transfer(
     plan: &SendPlan<'_>,
     owners: &EntryOwners,
     limit: &TransferLimit<'_>,
-) -> std::result::Result<(), TransferFault> {
+) -> std::result::Result<(), TransferError> {
     remove_remote_paths(remote, &plan.removed_paths, &owners.removers(), limit)?;
     for user in owners.unpackers() {
         let is_unpacked = |path: &AbsPath| {
@@ -344,7 +344,7 @@ fn remove_remote_paths(
     paths: &[&AbsPath],
     users: &[ContainerUser],
     limit: &TransferLimit<'_>,
-) -> std::result::Result<(), TransferFault> {
+) -> std::result::Result<(), TransferError> {
     for paths in paths.chunks(COMMAND_PATHS_MAX) {
         let mut is_removed = true;
         limit.check()?;
@@ -366,7 +366,7 @@ fn remove_as(
     user: ContainerUser,
     paths: &[&AbsPath],
     limit: &TransferLimit<'_>,
-) -> std::result::Result<bool, TransferFault> {
+) -> std::result::Result<bool, TransferError> {
     let names = paths.iter().map(|path| path_argument(path));
     let removal = HelperCommand::remove(user, names);
     let exit_reason = remote.run(removal, REMOVAL_TIME_MAX, limit)?;
@@ -387,13 +387,13 @@ impl FetchSource<'_> {
         &self,
         roots: &[AbsPath],
         sent_entries: &SentEntries,
-    ) -> std::result::Result<IncomingFiles, TransferFault> {
+    ) -> std::result::Result<IncomingFiles, TransferError> {
         let mut incoming = self.new_incoming()?;
         for root in roots {
             let mut download = self.remote.read_archive(root, self.limit)?;
             let read_result = incoming.read(root, &mut download, sent_entries);
-            if let Some(fault) = download.take_fault() {
-                return Err(fault);
+            if let Some(error) = download.take_error() {
+                return Err(error);
             }
             read_result.map_err(|error| refused_archive(root, &error))?;
             self.restore_bits(root, &mut incoming, sent_entries);
@@ -403,7 +403,7 @@ impl FetchSource<'_> {
 
     /// Refuses what was received if a path that is not in it may still exist there: an engine
     /// leaves out what it cannot pack, and ends an archive early if a file changes meanwhile.
-    fn expect_gone(&self, paths: &[&AbsPath]) -> std::result::Result<(), TransferFault> {
+    fn expect_gone(&self, paths: &[&AbsPath]) -> std::result::Result<(), TransferError> {
         let user = self.remote.user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let names = paths.iter().map(|path| path_argument(path));
@@ -412,12 +412,12 @@ impl FetchSource<'_> {
             let mut download = self.remote.read(presence, self.limit)?;
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
             let read_result = answer.read_to_end(&mut output);
-            if let Some(fault) = download.take_fault() {
-                return Err(fault);
+            if let Some(error) = download.take_error() {
+                return Err(error);
             }
             read_result
                 .map_err(|error| Error::io("cannot read from the container engine", error))?;
-            check_gone(paths, &output).map_err(TransferFault::RejectedData)?;
+            check_gone(paths, &output).map_err(TransferError::RejectedData)?;
         }
         Ok(())
     }
@@ -427,7 +427,7 @@ impl FetchSource<'_> {
     fn list_remote_paths(
         &self,
         roots: &[AbsPath],
-    ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
+    ) -> std::result::Result<Option<RemoteListing>, TransferError> {
         let user = self.remote.user();
         let paths = roots.iter().map(ToString::to_string);
         let listing = HelperCommand::list(user, paths);
@@ -456,7 +456,7 @@ impl FetchSource<'_> {
         sent_entries: &SentEntries,
         earlier: &RemoteListing,
         listing: &RemoteListing,
-    ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
+    ) -> std::result::Result<Option<IncomingFiles>, TransferError> {
         let mut incoming = self.new_incoming()?;
         let changed_paths = incoming.add_listed(listing, earlier, sent_entries);
         let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
@@ -473,8 +473,8 @@ impl FetchSource<'_> {
                 let packing = HelperCommand::pack(user, parent.to_string(), names);
                 let mut download = self.remote.read(packing, self.limit)?;
                 let read_result = incoming.read(root, &mut download, sent_entries);
-                if let Some(fault) = download.take_fault() {
-                    return Err(fault);
+                if let Some(error) = download.take_error() {
+                    return Err(error);
                 }
                 read_result.map_err(|error| refused_archive(root, &error))?;
             }
@@ -503,7 +503,7 @@ impl FetchSource<'_> {
         }
     }
 
-    fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
+    fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferError> {
         let spool = SpoolFile::new_in(self.spool_dir)
             .map_err(|error| Error::io("cannot create a temporary file", error))?;
         let disk = DiskWatch::new(vec![self.spool_dir.clone()], self.limits);
@@ -516,7 +516,7 @@ impl FetchSource<'_> {
         reachable: &ReachablePaths,
         roots: &[AbsPath],
         needed: IncomingRoom,
-    ) -> std::result::Result<(), TransferFault> {
+    ) -> std::result::Result<(), TransferError> {
         let written_paths = roots
             .iter()
             .map(|root| reachable.copies.get(root).unwrap_or(root).clone());
@@ -530,30 +530,30 @@ impl FetchSource<'_> {
 }
 
 /// Returns the error for files that were not sent or fetched.
-pub(in crate::world::sandbox) fn transfer_error(
+pub(in crate::world::sandbox) fn transfer_failure(
     remote: &dyn RemoteContainer,
     what: &str,
-    fault: TransferFault,
+    error: TransferError,
 ) -> Error {
-    match fault {
-        TransferFault::LocalFiles(error) => error,
-        TransferFault::Interrupted => {
+    match error {
+        TransferError::LocalFiles(error) => error,
+        TransferError::Interrupted => {
             let message = format!(
                 "{what}: it was interrupted; what was not transferred is transferred with the next \
                  command, and what is only in the container is lost when the run ends"
             );
             Error::new(ErrorKind::Environment, message)
         }
-        TransferFault::ContainerGone(reason) | TransferFault::RemoteRefusal(reason) => Error::new(
+        TransferError::ContainerGone(reason) | TransferError::RemoteRefusal(reason) => Error::new(
             ErrorKind::Environment,
             format!("{what}: {}", with_machine(remote, reason)),
         ),
-        TransferFault::RemoteFailure(reason) => {
+        TransferError::RemoteFailure(reason) => {
             let loss_reason = remote.loss_reason();
             let reason = loss_reason.unwrap_or_else(|| with_machine(remote, reason));
             Error::new(ErrorKind::Environment, format!("{what}: {reason}"))
         }
-        TransferFault::RejectedData(error) => match remote.loss_reason() {
+        TransferError::RejectedData(error) => match remote.loss_reason() {
             Some(reason) => Error::new(ErrorKind::Environment, format!("{what}: {reason}")),
             None => error,
         },
@@ -578,7 +578,7 @@ fn no_room_error(reason: &str) -> Error {
         .with_hint("free some space here, then run another command, such as `true`")
 }
 
-fn refused_archive(root: &AbsPath, error: &io::Error) -> TransferFault {
+fn refused_archive(root: &AbsPath, error: &io::Error) -> TransferError {
     if let Some(SpoolError(reason)) = error
         .get_ref()
         .and_then(|source| source.downcast_ref::<SpoolError>())
@@ -586,7 +586,7 @@ fn refused_archive(root: &AbsPath, error: &io::Error) -> TransferFault {
         return no_room_error(reason).into();
     }
     let message = format!("what the engine sent of `{root}` is refused: {error}");
-    TransferFault::RejectedData(Error::new(ErrorKind::Environment, message))
+    TransferError::RejectedData(Error::new(ErrorKind::Environment, message))
 }
 
 /// Returns a path in the format of the scripts that remove and look for files: with `\0OOO` for a

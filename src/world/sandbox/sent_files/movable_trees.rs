@@ -11,7 +11,7 @@ use crate::text::escape_name;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::sent_files::helper_command::HelperCommand;
 use crate::world::sandbox::sent_files::remote_container::RemoteContainer;
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::sent_files::{COMMAND_PATHS_MAX, path_argument};
 
@@ -36,8 +36,8 @@ pub(in crate::world::sandbox) fn movable_trees_note(
             "in the image, commands may write to `{}`",
             escape_name(&dir)
         ),
-        Err(fault) => {
-            let reason = escape_name(&fault.to_string());
+        Err(error) => {
+            let reason = escape_name(&error.to_string());
             format!(
                 "the container does not say ({reason}) whether commands may write to a directory of \
                  the image"
@@ -54,7 +54,7 @@ fn movable_dir(
     remote: &dyn RemoteContainer,
     names: &[String],
     limit: &TransferLimit<'_>,
-) -> Result<Option<String>, TransferFault> {
+) -> Result<Option<String>, TransferError> {
     let command = HelperCommand::find_movable(remote.user(), names.iter().cloned());
     let mut reader = remote.read(command, limit)?;
     let mut output = Vec::new();
@@ -62,10 +62,10 @@ fn movable_dir(
         .by_ref()
         .take(ANSWER_BYTES_MAX)
         .read_to_end(&mut output);
-    if let Some(fault) = reader.take_fault() {
-        return Err(fault);
+    if let Some(error) = reader.take_error() {
+        return Err(error);
     }
-    read_result.map_err(|error| TransferFault::RemoteFailure(error.to_string()))?;
+    read_result.map_err(|error| TransferError::RemoteFailure(error.to_string()))?;
     let output = String::from_utf8_lossy(&output);
     Ok(output.lines().next().map(str::to_owned))
 }

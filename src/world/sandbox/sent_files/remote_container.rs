@@ -8,7 +8,7 @@ use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::sent_files::helper_command::HelperCommand;
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 
 /// A container whose files are copies. It stays the same as long as this is borrowed. Everything
@@ -28,7 +28,7 @@ pub(in crate::world::sandbox) trait RemoteContainer {
     fn take_lost_commands(&self) -> bool;
 
     /// Kills everything of `user` that belongs to no running command, and waits until that is done.
-    fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault>;
+    fn sweep(&self, user: ContainerUser) -> Result<(), TransferError>;
 
     /// Runs a helper for at most `time_max`, without its output.
     fn run(
@@ -36,21 +36,21 @@ pub(in crate::world::sandbox) trait RemoteContainer {
         helper: HelperCommand,
         time_max: Duration,
         limit: &TransferLimit<'_>,
-    ) -> Result<ExitReason, TransferFault>;
+    ) -> Result<ExitReason, TransferError>;
 
     /// Starts a helper that changes nothing there, and whose output is read.
     fn read<'r>(
         &'r self,
         helper: HelperCommand,
         limit: &'r TransferLimit<'r>,
-    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault>;
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferError>;
 
     /// Begins to read an archive of `path`.
     fn read_archive<'r>(
         &'r self,
         path: &AbsPath,
         limit: &'r TransferLimit<'r>,
-    ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault>;
+    ) -> Result<Box<dyn RemoteReader + 'r>, TransferError>;
 
     /// Unpacks the archive that `write` writes, with names from `/`, as one user. It may take long
     /// as long as it makes progress.
@@ -59,12 +59,12 @@ pub(in crate::world::sandbox) trait RemoteContainer {
         user: ContainerUser,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
         limit: &TransferLimit<'_>,
-    ) -> Result<(), TransferFault>;
+    ) -> Result<(), TransferError>;
 
     /// Returns the name of its machine for error messages, if that is another one.
     fn machine(&self) -> Option<String>;
 
-    /// Returns why the connection was lost, if it was: that is the reason of all other faults.
+    /// Returns why the connection was lost, if it was: that is the reason for all other errors.
     fn loss_reason(&self) -> Option<String>;
 }
 
@@ -84,8 +84,8 @@ pub(in crate::world::sandbox) enum EntryOwnership {
 /// What a container sends.
 pub(in crate::world::sandbox) trait RemoteReader: Read {
     /// Returns what ended it, if it ended early.
-    fn take_fault(&mut self) -> Option<TransferFault>;
+    fn take_error(&mut self) -> Option<TransferError>;
 
     /// Returns how its helper has ended, after the end of the output.
-    fn exit_reason(&mut self) -> Result<ExitReason, TransferFault>;
+    fn exit_reason(&mut self) -> Result<ExitReason, TransferError>;
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
+use crate::world::sandbox::sent_files::transfer_error::TransferError;
 
 /// The reason of a step that takes too long.
 const NO_ANSWER: &str = "the container engine does not answer in time";
@@ -49,13 +49,13 @@ impl<'i> TransferLimit<'i> {
     }
 
     /// Refuses to continue if transfers must end.
-    pub(in crate::world::sandbox) fn check(&self) -> Result<(), TransferFault> {
+    pub(in crate::world::sandbox) fn check(&self) -> Result<(), TransferError> {
         if self.deadline.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised)
         {
             self.deadline.set(Some(Instant::now() + self.grace));
         }
         match self.deadline.get() {
-            Some(deadline) if Instant::now() >= deadline => Err(TransferFault::Interrupted),
+            Some(deadline) if Instant::now() >= deadline => Err(TransferError::Interrupted),
             Some(_) | None => Ok(()),
         }
     }
@@ -65,16 +65,16 @@ impl<'i> TransferLimit<'i> {
         &self,
         step_deadline: Instant,
         step: impl Future<Output = T>,
-    ) -> Result<T, TransferFault> {
+    ) -> Result<T, TransferError> {
         let step_result = self.watch(timeout_at(step_deadline, step)).await?;
-        step_result.map_err(|_| TransferFault::RemoteFailure(NO_ANSWER.to_owned()))
+        step_result.map_err(|_| TransferError::RemoteFailure(NO_ANSWER.to_owned()))
     }
 
     /// Waits for one step of a transfer that has a timeout of its own.
     pub(in crate::world::sandbox) async fn watch<T>(
         &self,
         step: impl Future<Output = T>,
-    ) -> Result<T, TransferFault> {
+    ) -> Result<T, TransferError> {
         let mut step = pin!(step);
         loop {
             self.check()?;
@@ -109,17 +109,17 @@ mod tests {
             interrupt.raise();
         };
         let (result, ()) = tokio::join!(waiting, raising);
-        assert!(matches!(result, Err(TransferFault::Interrupted)));
+        assert!(matches!(result, Err(TransferError::Interrupted)));
         let result = at_once.wait(far(), ready(1)).await;
         assert!(
-            matches!(result, Err(TransferFault::Interrupted)),
+            matches!(result, Err(TransferError::Interrupted)),
             "it stays"
         );
         let result = at_once.watch(pending::<()>()).await;
-        assert!(matches!(result, Err(TransferFault::Interrupted)));
+        assert!(matches!(result, Err(TransferError::Interrupted)));
         assert_eq!(never.watch(ready(4)).await.ok(), Some(4));
         let result = over.watch(ready(5)).await;
-        assert!(matches!(result, Err(TransferFault::Interrupted)));
+        assert!(matches!(result, Err(TransferError::Interrupted)));
         let still = TransferLimit::within(LONG);
         assert_eq!(still.watch(ready(6)).await.ok(), Some(6));
         assert_eq!(later.wait(far(), ready(2)).await.ok(), Some(2));
@@ -130,6 +130,6 @@ mod tests {
     async fn a_step_that_makes_no_progress_ends() {
         let limit = TransferLimit::new(None, LONG);
         let result = limit.wait(Instant::now(), pending::<()>()).await;
-        assert!(matches!(result, Err(TransferFault::RemoteFailure(reason)) if reason == NO_ANSWER));
+        assert!(matches!(result, Err(TransferError::RemoteFailure(reason)) if reason == NO_ANSWER));
     }
 }

@@ -46,6 +46,6 @@ pub(crate) fn open_expected(path: &AbsPath, identity: &FileIdentity) -> io::Resu
 /// Returns what distinguishes the file behind `handle` from all others.
 fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
     let meta = FileMetadata::from_handle(handle)
-        .map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;
+        .map_err(|error: FileSystemError| io::Error::other(error.to_string()))?;
     Ok(meta.identity())
 }

@@ -36,11 +36,11 @@ pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
     let files = write_archive(temp.as_file(), dir, name)?;
     match temp.persist_noclobber(to.as_path()) {
         Ok(_) => Ok(files),
-        Err(fault) if fault.error.kind() == io::ErrorKind::AlreadyExists => {
+        Err(persist_error) if persist_error.error.kind() == io::ErrorKind::AlreadyExists => {
             let message = format!("`{to}` already exists");
             Err(Error::new(ErrorKind::Usage, message).with_hint("choose another file with `-o`"))
         }
-        Err(fault) => Err(write_error(fault.error)),
+        Err(persist_error) => Err(write_error(persist_error.error)),
     }
 }
 

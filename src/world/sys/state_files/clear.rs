@@ -19,8 +19,8 @@ const NAMES_READ_MAX: usize = 10_000;
 pub(crate) fn remove(path: &AbsPath) -> Result<()> {
     match try_remove(path) {
         Ok(()) | Err(FileSystemError::Missing) => Ok(()),
-        Err(fault) => {
-            let message = format!("cannot remove `{path}`: {fault}");
+        Err(error) => {
+            let message = format!("cannot remove `{path}`: {error}");
             Err(Error::new(ErrorKind::Io, message))
         }
     }

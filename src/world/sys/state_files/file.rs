@@ -470,8 +470,8 @@ impl Appender {
         drop(temp.as_file().try_lock());
         match temp.persist_noclobber(path.as_path()) {
             Ok(file) => Ok(Self { path, file, len: 0 }),
-            Err(fault) if fault.error.kind() == ErrorKind::AlreadyExists => {
-                Err(failed(fault.error))
+            Err(persist_error) if persist_error.error.kind() == ErrorKind::AlreadyExists => {
+                Err(failed(persist_error.error))
             }
             Err(_) => {
                 let created = Self::create(path)?;

@@ -55,10 +55,10 @@ const HINTS: &[(ErrorKind, &str)] = &[
 /// Reports that `doing` failed at `path`, with a hint where one is known.
 pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
     let hint = HINTS.iter().find(|(kind, _)| *kind == error.kind());
-    let fault = Error::io(format!("cannot {doing} `{}`", path.display()), error);
+    let failure = Error::io(format!("cannot {doing} `{}`", path.display()), error);
     match hint {
-        Some((_, hint)) => fault.with_hint(*hint),
-        None => fault,
+        Some((_, hint)) => failure.with_hint(*hint),
+        None => failure,
     }
 }
 

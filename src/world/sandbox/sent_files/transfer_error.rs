@@ -6,7 +6,7 @@ use crate::error::Error;
 
 /// Why files were not sent or fetched.
 #[derive(Debug)]
-pub(in crate::world::sandbox) enum TransferFault {
+pub(in crate::world::sandbox) enum TransferError {
     /// The container does not exist any more; how that was noticed.
     ContainerGone(String),
     /// The other side answered that it refuses; why, for people.
@@ -22,20 +22,20 @@ pub(in crate::world::sandbox) enum TransferFault {
     Interrupted,
 }
 
-impl From<Error> for TransferFault {
+impl From<Error> for TransferError {
     fn from(error: Error) -> Self {
-        TransferFault::LocalFiles(error)
+        TransferError::LocalFiles(error)
     }
 }
 
-impl Display for TransferFault {
+impl Display for TransferError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            TransferFault::ContainerGone(reason)
-            | TransferFault::RemoteRefusal(reason)
-            | TransferFault::RemoteFailure(reason) => f.write_str(reason),
-            TransferFault::LocalFiles(error) | TransferFault::RejectedData(error) => error.fmt(f),
-            TransferFault::Interrupted => f.write_str("it was interrupted"),
+            TransferError::ContainerGone(reason)
+            | TransferError::RemoteRefusal(reason)
+            | TransferError::RemoteFailure(reason) => f.write_str(reason),
+            TransferError::LocalFiles(error) | TransferError::RejectedData(error) => error.fmt(f),
+            TransferError::Interrupted => f.write_str("it was interrupted"),
         }
     }
 }
