@@ -73,7 +73,7 @@ impl ToolEffects {
     pub fn from_denial(denial: Denial) -> Self {
         let denials = match denial.subject {
             DeniedSubject::Access {
-                wanted: Permission::Write,
+                requested: Permission::Write,
                 ..
             } => vec![denial],
             DeniedSubject::Access { .. }

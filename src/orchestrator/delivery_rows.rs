@@ -45,7 +45,7 @@ pub(super) fn delivery_rows(
     for denial in &effects.denials {
         if let DeniedSubject::Access {
             path,
-            wanted: Permission::Write,
+            requested: Permission::Write,
             ..
         } = &denial.subject
         {

@@ -58,7 +58,7 @@ pub enum PermissionDecision<'a> {
 pub enum DenyReason<'a> {
     /// No grant covers the path.
     OutsideGrants,
-    /// `grant` covers it, and `rule` lowers it below the wanted permission.
+    /// `grant` covers it, and `rule` lowers it below the requested permission.
     Lowered {
         /// The grant that applies to the path.
         grant: &'a Grant,
@@ -143,8 +143,8 @@ impl PathPermissionManager {
     }
 
     /// Decides about one resolved path without an approval.
-    pub fn decide(&self, path: &RealPath, wanted: Permission) -> PermissionDecision<'_> {
-        self.decide_with_approval(path, wanted, CallApproval::Missing)
+    pub fn decide(&self, path: &RealPath, requested: Permission) -> PermissionDecision<'_> {
+        self.decide_with_approval(path, requested, CallApproval::Missing)
     }
 
     /// Decides about one resolved path of a call that a person may have approved. If the path is
@@ -153,7 +153,7 @@ impl PathPermissionManager {
     pub fn decide_with_approval(
         &self,
         path: &RealPath,
-        wanted: Permission,
+        requested: Permission,
         approval: CallApproval,
     ) -> PermissionDecision<'_> {
         let Some(covering) = self.most_specific(path) else {
@@ -162,12 +162,12 @@ impl PathPermissionManager {
         for inner in self.nested_grants_covering(&covering) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
                 && let denied @ PermissionDecision::Deny(_) =
-                    self.decide_by(inner, &rel, wanted, approval)
+                    self.decide_by(inner, &rel, requested, approval)
             {
                 return denied;
             }
         }
-        self.decide_by(covering.grant, &covering.rel, wanted, approval)
+        self.decide_by(covering.grant, &covering.rel, requested, approval)
     }
 
     /// Decides about the path `rel` below the root of `grant`.
@@ -175,7 +175,7 @@ impl PathPermissionManager {
         &self,
         grant: &'a Grant,
         rel: &RelPath,
-        wanted: Permission,
+        requested: Permission,
         approval: CallApproval,
     ) -> PermissionDecision<'a> {
         let subject = RuleSubject {
@@ -187,7 +187,7 @@ impl PathPermissionManager {
         let ceilings = RULES.iter().map(|rule| (rule, (rule.ceiling)(&subject)));
         // Of several rules with the lowest ceiling, this is the first.
         match ceilings.min_by_key(|(_, ceiling)| *ceiling) {
-            Some((rule, remaining)) if remaining < Some(wanted) => {
+            Some((rule, remaining)) if remaining < Some(requested) => {
                 PermissionDecision::Deny(DenyReason::Lowered {
                     grant,
                     rule,
@@ -228,8 +228,11 @@ impl PathPermissionManager {
     }
 
     /// Returns whether the access is allowed.
-    pub fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
-        matches!(self.decide(path, wanted), PermissionDecision::Allow { .. })
+    pub fn allows(&self, path: &RealPath, requested: Permission) -> bool {
+        matches!(
+            self.decide(path, requested),
+            PermissionDecision::Allow { .. }
+        )
     }
 
     /// Returns the grants, most specific first.

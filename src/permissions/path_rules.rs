@@ -175,7 +175,8 @@ struct StoredPathRule {
     #[serde(rename = "ruling")]
     action: RuleAction,
     /// The kind of access that it is about.
-    wanted: Permission,
+    #[serde(rename = "wanted")]
+    access: Permission,
     /// The glob as in the config.
     #[serde(rename = "written")]
     text: String,
@@ -212,11 +213,11 @@ impl From<PathRule> for StoredPathRule {
 }
 
 impl PathRule {
-    /// Creates the rule for accesses of kind `wanted` that match `glob` below `anchor`.
-    pub fn new(action: RuleAction, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
+    /// Creates the rule for accesses of kind `access` that match `glob` below `anchor`.
+    pub fn new(action: RuleAction, access: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
         Self::from(StoredPathRule {
             action,
-            wanted,
+            access,
             text: glob.text.clone(),
             anchor,
             rest: glob.rest.clone(),
@@ -242,15 +243,15 @@ impl PathRule {
     /// Returns what it leaves of a grant where it matches: a path that cannot be read cannot be
     /// written either.
     pub fn ceiling(&self) -> Option<Permission> {
-        match self.stored.wanted {
+        match self.stored.access {
             Permission::Read => None,
             Permission::Write => Some(Permission::Read),
         }
     }
 
-    /// Returns whether it blocks `wanted` without an approval.
-    pub fn blocks(&self, wanted: Permission) -> bool {
-        self.action() != RuleAction::Allow && self.ceiling() < Some(wanted)
+    /// Returns whether it blocks `requested` without an approval.
+    pub fn blocks(&self, requested: Permission) -> bool {
+        self.action() != RuleAction::Allow && self.ceiling() < Some(requested)
     }
 
     /// Returns whether the rule applies to `path`: it matches the path or one of its parents.
@@ -303,11 +304,11 @@ impl fmt::Display for PathRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StoredPathRule {
             action,
-            wanted,
+            access,
             text,
             ..
         } = &self.stored;
-        write!(f, "{action}: {wanted}_file({text})")
+        write!(f, "{action}: {access}_file({text})")
     }
 }
 
@@ -326,16 +327,16 @@ pub fn remaining_permission(
         .unwrap_or(Some(Permission::Write))
 }
 
-/// Returns the first rule with this action that applies to `wanted` access to `path`.
+/// Returns the first rule with this action that applies to `requested` access to `path`.
 pub fn matching_rule<'r>(
     rules: &'r [PathRule],
     action: RuleAction,
     path: &RealPath,
-    wanted: Permission,
+    requested: Permission,
 ) -> Option<&'r PathRule> {
-    rules
-        .iter()
-        .find(|rule| rule.action() == action && rule.ceiling() < Some(wanted) && rule.matches(path))
+    rules.iter().find(|rule| {
+        rule.action() == action && rule.ceiling() < Some(requested) && rule.matches(path)
+    })
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub struct RuleExample {
     /// The path below the grant's root.
     pub rel: &'static str,
     /// The access that the agent wants.
-    pub wanted: Permission,
+    pub requested: Permission,
 }
 
 /// One rule. It can only lower: the minimum of all rules' ceilings holds.
@@ -62,14 +62,14 @@ const fn example(
     granted: Permission,
     phase: Phase,
     rel: &'static str,
-    wanted: Permission,
+    requested: Permission,
 ) -> RuleExample {
     RuleExample {
         kind,
         granted,
         phase,
         rel,
-        wanted,
+        requested,
     }
 }
 

@@ -13,9 +13,9 @@ fn real(path: &str) -> RealPath {
     RealPath::vouch(path)
 }
 
-fn rule_about(action: RuleAction, wanted: Permission, glob: &str) -> PathRule {
+fn rule_about(action: RuleAction, access: Permission, glob: &str) -> PathRule {
     let glob = PathGlob::parse(glob, None).unwrap();
-    PathRule::new(action, wanted, &glob, real("/g").to_abs())
+    PathRule::new(action, access, &glob, real("/g").to_abs())
 }
 
 fn grants() -> Vec<Grant> {
@@ -40,14 +40,14 @@ fn grants() -> Vec<Grant> {
 
 /// Checks a decision: `expected` is `allow KIND`, or the name of the rule that denies.
 #[track_caller]
-fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
+fn check(path: &str, phase: Phase, requested: Permission, expected: &str) {
     let manager = PathPermissionManager::new(grants(), phase);
-    let outcome = match manager.decide(&real(path), wanted) {
+    let outcome = match manager.decide(&real(path), requested) {
         PermissionDecision::Allow { grant } => format!("allow {}", grant.kind),
         PermissionDecision::Deny(DenyReason::OutsideGrants) => "outside".to_owned(),
         PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => rule.name.to_owned(),
     };
-    assert_eq!(outcome, expected, "{wanted} {path} in {phase}");
+    assert_eq!(outcome, expected, "{requested} {path} in {phase}");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_tree_inside_a_context_path_keeps_its_exceptions() {
     let own = Grant::tree(real("/p/src/ws"), GrantKind::Workspace, Write);
     let grants = vec![mention("/p/src"), own, project, mention("/p/vault")];
     let manager = PathPermissionManager::new(grants, Final);
-    let allows = |path: &str, wanted| manager.allows(&real(path), wanted);
+    let allows = |path: &str, requested| manager.allows(&real(path), requested);
     assert!(allows("/p/src/a", Write));
     assert!(!allows("/p/src/keys/k", Read));
     assert!(allows("/p/src/LICENSE", Read) && !allows("/p/src/LICENSE", Write));
@@ -152,7 +152,7 @@ fn a_nested_grant_applies_to_every_spelling_of_its_path() {
     ];
     let manager = PathPermissionManager::new(grants, Final);
     let check = |path: &str, expected: Option<Permission>| {
-        let is_allowed = |wanted: &Permission| manager.allows(&real(path), *wanted);
+        let is_allowed = |requested: &Permission| manager.allows(&real(path), *requested);
         let highest = [Write, Read].into_iter().find(is_allowed);
         assert_eq!(highest, expected, "{path}");
     };
@@ -257,7 +257,7 @@ fn every_rule_does_what_its_examples_say() {
         .into();
         let path = real("/g").join(&RelPath::new(example.rel).unwrap());
         let manager = PathPermissionManager::new(vec![grant], example.phase);
-        match manager.decide(&path, example.wanted) {
+        match manager.decide(&path, example.requested) {
             PermissionDecision::Allow { .. } => None,
             PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.name),
             PermissionDecision::Deny(DenyReason::OutsideGrants) => Some("outside"),

@@ -460,10 +460,10 @@ mod tests {
 
     /// Returns `grants` under rules of `permissions`, written as in a config.
     fn under_rules(grants: Vec<Grant>, rules: &[(Permission, &str)]) -> Vec<Grant> {
-        let rule = |(wanted, glob): &(Permission, &str)| {
+        let rule = |(access, glob): &(Permission, &str)| {
             let glob = PathGlob::parse(glob, None).unwrap();
             let anchor = glob.prefix().cloned().unwrap_or_else(|| abs("/p"));
-            PathRule::new(RuleAction::Deny, *wanted, &glob, anchor)
+            PathRule::new(RuleAction::Deny, *access, &glob, anchor)
         };
         let path_rules: Arc<[PathRule]> = rules.iter().map(rule).collect();
         let restricted = grants.into_iter().map(|grant| Grant {

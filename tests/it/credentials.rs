@@ -56,7 +56,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
     };
     let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
-    let text_at = |wanted: EchoLocation| if location == wanted { words } else { "x" };
+    let text_at = |place: EchoLocation| if location == place { words } else { "x" };
     match (message["method"].as_str().unwrap(), location) {
         ("initialize", EchoLocation::ErrorOfGreeting)
         | ("tools/list", EchoLocation::ErrorOfList)
@@ -192,8 +192,8 @@ fn signs_in_once_more(server: &OauthServer, change: impl FnOnce()) {
     change();
     let finished = finished.then(RUN).failure(3);
     let stderr = finished.stderr();
-    let wanted = "sign in with `massgen mcp login t`";
-    assert!(stderr.contains(wanted), "{stderr}");
+    let expected = "sign in with `massgen mcp login t`";
+    assert!(stderr.contains(expected), "{stderr}");
     assert_eq!(events(&finished, "replied").len(), 0);
 }
 

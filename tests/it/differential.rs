@@ -222,12 +222,12 @@ impl TreeFixture {
         let mut rules = Vec::new();
         for _ in 0..random.below(4) {
             let ruling = [RuleAction::Deny, RuleAction::Deny, RuleAction::Ask][random.below(3)];
-            let (wanted, glob) = (random.permission(), random.of(GLOBS));
-            write!(description, "; {ruling} {wanted}_file({glob})").unwrap();
+            let (access, glob) = (random.permission(), random.of(GLOBS));
+            write!(description, "; {ruling} {access}_file({glob})").unwrap();
             let glob = glob
                 .replace("ROOT", &root.display().to_string())
                 .replace("WS", ws);
-            rules.push(parse_rule(ruling, &format!("{wanted}_file({glob})"), None).unwrap());
+            rules.push(parse_rule(ruling, &format!("{access}_file({glob})"), None).unwrap());
         }
         let base = AbsPath::new(at("WS")).unwrap();
         let grants = apply_path_rules(grants, &CallRules::new(rules), &base).unwrap();
@@ -246,8 +246,8 @@ impl TreeFixture {
         }
     }
 
-    fn may(&self, path: &std::path::Path, wanted: Permission) -> bool {
-        self.manager.allows(&RealPath::vouch(path), wanted)
+    fn may(&self, path: &std::path::Path, requested: Permission) -> bool {
+        self.manager.allows(&RealPath::vouch(path), requested)
     }
 
     /// Returns the grant that applies to a path.
@@ -424,15 +424,15 @@ fn by_command(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
 /// Makes each tool call separately, and compares `explain`.
 fn by_tools(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
     for (path, text) in &fixture.files {
-        for (tool, wanted) in [
+        for (tool, requested) in [
             ("read_text_file", Permission::Read),
             ("write_file", Permission::Write),
         ] {
-            let arguments = match wanted {
+            let arguments = match requested {
                 Permission::Read => json!({ "path": path }),
                 Permission::Write => json!({ "path": path, "content": "more\n" }),
             };
-            let expected = fixture.may(path, wanted);
+            let expected = fixture.may(path, requested);
             let call = || call(tool, &arguments);
             let explained = gate
                 .explain(&call())
@@ -442,7 +442,7 @@ fn by_tools(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
             let done = gate.check(call()).is_ok_and(|permitted| {
                 let seen = exec::run(permitted);
                 let is_shown =
-                    wanted == Permission::Write || seen.content.contains(text.trim_end());
+                    requested == Permission::Write || seen.content.contains(text.trim_end());
                 seen.outcome == ActionOutcome::Done && is_shown
             });
             compared.compare(tool, path, done, expected);

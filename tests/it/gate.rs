@@ -396,7 +396,7 @@ fn no_grants_is_no_access() {
     );
     let expected = DeniedSubject::Access {
         path: "a".to_owned(),
-        wanted: Permission::Read,
+        requested: Permission::Read,
         roots: Vec::new(),
     };
     assert_eq!(denial.subject, expected);

@@ -315,7 +315,7 @@ impl ClusterContents {
     }
 
     fn fill_job(&mut self, name: &str) {
-        let wanted = self.jobs[name]["spec"]["parallelism"].as_u64().unwrap();
+        let desired = self.jobs[name]["spec"]["parallelism"].as_u64().unwrap();
         let phases = |contents: &Self, phase: &[&str]| -> u64 {
             let own = contents.pods.values().filter(|pod| is_owned(pod, name));
             let found = own.filter(|pod| {
@@ -332,7 +332,7 @@ impl ClusterContents {
             .any(|pod| is_owned(pod, name) && pod.object.to_string().contains("\"StartError\""));
         let mut active = phases(self, &["Pending", "Running"]);
         let may_create = succeeded == 0 && self.fault != ClusterFault::PodQuota;
-        while may_create && !has_failed_start && active < wanted {
+        while may_create && !has_failed_start && active < desired {
             let pod_name = self.next_name(&format!("{name}-"));
             let job = &self.jobs[name];
             let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": name,
@@ -424,8 +424,8 @@ fn start_container(name: &str, node: &str, spec: &Value, dir: &Path) -> Result<C
             Some("spec.nodeName") => node.to_owned(),
             Some(other) => panic!("unexpected field {other}"),
             None if from["secretKeyRef"].is_object() => {
-                let wanted = json!({"name": "model-keys", "key": "OPENAI_API_KEY"});
-                if from["secretKeyRef"] != wanted {
+                let expected = json!({"name": "model-keys", "key": "OPENAI_API_KEY"});
+                if from["secretKeyRef"] != expected {
                     let message = "secret \"other\" not found";
                     return Err(waiting_status("CreateContainerConfigError", message));
                 }

@@ -66,9 +66,9 @@ fn events(finished: &FinishedCommand) -> Vec<Value> {
     lines.collect()
 }
 
-fn events_of_type<'e>(events: &'e [Value], wanted: &str) -> Vec<&'e Value> {
+fn events_of_type<'e>(events: &'e [Value], event_type: &str) -> Vec<&'e Value> {
     let events = events.iter();
-    events.filter(|event| event["type"] == wanted).collect()
+    events.filter(|event| event["type"] == event_type).collect()
 }
 
 fn read_status(finished: &FinishedCommand) -> Value {

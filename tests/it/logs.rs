@@ -368,10 +368,10 @@ fn links_of_a_run_are_packed_as_links() {
     assert_eq!(links, ["attempt_1/final", "attempt_1/status.json"]);
 }
 
-/// Checks that `wanted` leads to exit status 2 and `expected`.
+/// Checks that `argument` leads to exit status 2 and `expected`.
 #[track_caller]
-fn check_not_found(finished: FinishedCommand, wanted: &str, expected: &str) -> FinishedCommand {
-    let refused = finished.then(["logs", "show", wanted]).failure(2);
+fn check_not_found(finished: FinishedCommand, argument: &str, expected: &str) -> FinishedCommand {
+    let refused = finished.then(["logs", "show", argument]).failure(2);
     let stderr = refused.stderr();
     assert!(stderr.contains(expected), "{stderr}");
     refused
@@ -392,10 +392,12 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
     let without_prefix = only.strip_prefix("log_").unwrap().to_owned();
     let directory = format!(".massgen/massgen_logs/{newest}");
     let mut finished = finished;
-    for wanted in [newest.as_str(), &only, &without_prefix, &directory, "last"] {
-        finished = finished.then(["logs", "show", wanted, "--json"]).success();
+    for argument in [newest.as_str(), &only, &without_prefix, &directory, "last"] {
+        finished = finished
+            .then(["logs", "show", argument, "--json"])
+            .success();
         let first = listed_rows(finished.stdout())[0].clone();
-        assert_eq!(first["question"], "second", "{wanted}");
+        assert_eq!(first["question"], "second", "{argument}");
     }
     let finished = check_not_found(finished, &common, "is ambiguous: 2 runs start with it");
     let finished = check_not_found(finished, "nothing", "no run `nothing`");

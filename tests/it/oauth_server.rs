@@ -298,11 +298,11 @@ fn tools(
         "tools/list" => json!({"tools": [{"name": "who", "inputSchema": {"type": "object"}}]}),
         _ => {
             let scopes = valid.map(|(_, scopes)| scopes.as_str()).unwrap_or_default();
-            if let Some(wanted) = behaviour.wants_scope
-                && !scopes.contains(wanted)
+            if let Some(scope) = behaviour.wants_scope
+                && !scopes.contains(scope)
             {
                 let header = format!(
-                    "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{wanted} $(x)\""
+                    "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{scope} $(x)\""
                 );
                 return Err(ScriptedResponse::whole("403 Forbidden", &[&header], ""));
             }

@@ -499,8 +499,8 @@ fn start_until(project: &Project, event_type: &str) -> (Child, BufReader<ChildSt
     let mut child = command.spawn().unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut stdout = String::new();
-    let wanted = format!("\"type\":\"{event_type}\"");
-    while !stdout.contains(&wanted) {
+    let expected = format!("\"type\":\"{event_type}\"");
+    while !stdout.contains(&expected) {
         let read = reader.read_line(&mut stdout).unwrap();
         assert_ne!(read, 0, "there was no {event_type}: {stdout}");
     }

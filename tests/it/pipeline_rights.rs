@@ -78,8 +78,8 @@ fn try_calls_at(level: &str, roles: &[RoleCalls<'_>]) -> FinishedCommand {
     for ((role, expected), events) in roles.iter().zip(runs) {
         let found = logged_calls(&events);
         assert_eq!(found.len(), expected.len(), "{role}: {found:#?}");
-        for ((tool, denied), (call, wanted, allowed)) in found.iter().zip(*expected) {
-            assert_eq!(tool, wanted, "{role}: {call}");
+        for ((tool, denied), (call, expected_tool, allowed)) in found.iter().zip(*expected) {
+            assert_eq!(tool, expected_tool, "{role}: {call}");
             assert_eq!(denied.is_none(), *allowed, "{role}: {call}: {denied:?}");
         }
     }

@@ -76,7 +76,7 @@ pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
         match event {
             ReplyEvent::Text(more) => text.push_str(more),
             ReplyEvent::Call(call) => calls.push(call.clone()),
-            ReplyEvent::Echo(wanted) => echo = Some(wanted.clone()),
+            ReplyEvent::Echo(value) => echo = Some(value.clone()),
             ReplyEvent::Reasoning(_)
             | ReplyEvent::Usage(_)
             | ReplyEvent::UnknownFinish(_)

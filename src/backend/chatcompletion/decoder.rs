@@ -235,8 +235,8 @@ mod tests {
         }
         let mut echo = None;
         for event in decoder.finish_reply().unwrap() {
-            if let ReplyEvent::Echo(wanted) = event {
-                echo = Some(wanted);
+            if let ReplyEvent::Echo(value) = event {
+                echo = Some(value);
             }
         }
         echo
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn reasoning_before_a_call_is_echoed_only_where_it_is_wanted() {
-        let wanted = json!({"message": {"reasoning_content": "Hm."}});
-        assert_eq!(echo(ReasoningEcho::Wanted), Some(wanted));
+        let expected = json!({"message": {"reasoning_content": "Hm."}});
+        assert_eq!(echo(ReasoningEcho::Wanted), Some(expected));
         let on_demand = json!({"reasoning": {"reasoning_content": "Hm."}});
         assert_eq!(echo(ReasoningEcho::OnDemand), Some(on_demand));
         assert_eq!(echo(ReasoningEcho::Refused), None);

@@ -214,7 +214,7 @@ fn decision_reply<'v>(
             Some(real_path) => real_path.as_path().to_string_lossy(),
             None => verdict.path.as_str().into(),
         },
-        access: verdict.wanted,
+        access: verdict.requested,
         grant: verdict
             .grant
             .as_ref()

@@ -128,7 +128,7 @@ enum AccessBasis {
 
 impl AccessDecision {
     fn from_verdict(verdict: PathVerdict, basis: AccessBasis) -> Self {
-        let permission = verdict.wanted;
+        let permission = verdict.requested;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
         // Agents never write to skills.

@@ -248,7 +248,7 @@ fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
         let name = server.name().as_str();
         known_servers.insert(name);
-        let is_selected = names.is_empty() || names.iter().any(|wanted| wanted == name);
+        let is_selected = names.is_empty() || names.iter().any(|selected| selected == name);
         let ServerTransport::Program(program) = &server.transport else {
             continue;
         };

@@ -26,7 +26,7 @@ pub enum DeniedSubject {
         /// The path as the model wrote it.
         path: String,
         /// What the call would have done there.
-        wanted: Permission,
+        requested: Permission,
         /// Where the agent may do that.
         roots: Vec<RealPath>,
     },
@@ -54,19 +54,19 @@ impl fmt::Display for Denial {
         match &self.subject {
             DeniedSubject::Access {
                 path,
-                wanted,
+                requested,
                 roots,
             } => {
-                let access = match wanted {
+                let access = match requested {
                     Permission::Read => "read of",
                     Permission::Write => "write to",
                 };
                 writeln!(f, "denied: {access} {path}: {reason}")?;
                 let roots: Vec<String> = roots.iter().map(ToString::to_string).collect();
                 if roots.is_empty() {
-                    write!(f, "you may {wanted} nothing in this phase")
+                    write!(f, "you may {requested} nothing in this phase")
                 } else {
-                    write!(f, "you may {wanted} under: {}", roots.join(", "))
+                    write!(f, "you may {requested} under: {}", roots.join(", "))
                 }
             }
             DeniedSubject::Call {
@@ -105,7 +105,7 @@ pub struct PathVerdict {
     /// The path as written.
     pub path: UserPath,
     /// What the call would do there.
-    pub wanted: Permission,
+    pub requested: Permission,
     /// The real path, as far as the path could be resolved.
     pub real: Option<RealPath>,
     /// Root and kind of the grant that decides.

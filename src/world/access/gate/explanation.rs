@@ -72,7 +72,7 @@ impl Gate {
         let other_spelling_grants = allowed_path.map(|real| manager.grants_in_other_spelling(real));
         PathVerdict {
             path: access.path.clone(),
-            wanted: access.permission,
+            requested: access.permission,
             grant,
             other_spelling_grants: other_spelling_grants
                 .into_iter()
@@ -88,10 +88,10 @@ impl Gate {
     /// phase.
     pub fn roots(&self) -> Vec<GrantedRoot> {
         let granted_root = |grant: &Grant| {
-            let allows = |wanted| self.state.manager.allows(&grant.root, wanted);
+            let allows = |requested| self.state.manager.allows(&grant.root, requested);
             let permission = [Permission::Write, Permission::Read]
                 .into_iter()
-                .find(|wanted| allows(*wanted))?;
+                .find(|requested| allows(*requested))?;
             Some(GrantedRoot {
                 path: grant.root.clone(),
                 kind: grant.kind,
@@ -113,14 +113,14 @@ impl Gate {
         &self,
         rule: &PermissionRule,
         path: &RealPath,
-        wanted: Permission,
+        requested: Permission,
     ) -> AccessRefusal {
         let rule_action = match rule.name {
             DENIED_BY_CONFIG => RuleAction::Deny,
             ASKED_BY_CONFIG => RuleAction::Ask,
             _ => return AccessRefusal::new(rule.name, rule.because),
         };
-        let reason = match matching_rule(self.path_rules(), rule_action, path, wanted) {
+        let reason = match matching_rule(self.path_rules(), rule_action, path, requested) {
             Some(config_rule) => format!("{}: `{config_rule}`", rule.because),
             None => rule.because.to_owned(),
         };
@@ -131,16 +131,16 @@ impl Gate {
     pub(super) fn deny(
         &self,
         path: &UserPath,
-        wanted: Permission,
+        requested: Permission,
         refusal: AccessRefusal,
     ) -> Denial {
         let roots = self.roots().into_iter();
         Denial {
             subject: DeniedSubject::Access {
                 path: path.as_str().to_owned(),
-                wanted,
+                requested,
                 roots: roots
-                    .filter(|root| root.permission >= wanted)
+                    .filter(|root| root.permission >= requested)
                     .map(|root| root.path)
                     .collect(),
             },

@@ -371,19 +371,20 @@ impl Gate {
             .collect();
         let mut accesses_left = accesses.into_iter();
         let action = call.try_map(|path| match accesses_left.next() {
-            Some((declared_path, wanted, link)) if declared_path == path => {
-                let (_, outcome) = self.resolve_path(&path, wanted, link, assumed_approval);
-                let resolved_path = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
+            Some((declared_path, requested, link)) if declared_path == path => {
+                let (_, outcome) = self.resolve_path(&path, requested, link, assumed_approval);
+                let resolved_path =
+                    outcome.map_err(|refusal| self.deny(&path, requested, refusal))?;
                 if is_described {
                     effects.push(format!(
-                        "{wanted} {}",
+                        "{requested} {}",
                         describe_path(resolved_path.real(), resolved_path.grant())
                     ));
                 }
                 let rules = self.path_rules();
                 if assumed_approval == CallApproval::Given
                     && let Some(rule) =
-                        matching_rule(rules, RuleAction::Ask, resolved_path.real(), wanted)
+                        matching_rule(rules, RuleAction::Ask, resolved_path.real(), requested)
                 {
                     paths_to_approve.push(resolved_path.real().clone());
                     ask_reason.get_or_insert_with(|| explanation::approval_reason(rule));
@@ -596,34 +597,34 @@ impl Gate {
 
     /// Returns whether the pure rules allow an access to a name that was found below a resolved
     /// path.
-    pub(in crate::world) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
-        self.check_access(path, wanted).is_ok()
+    pub(in crate::world) fn allows(&self, path: &RealPath, requested: Permission) -> bool {
+        self.check_access(path, requested).is_ok()
     }
 
     /// Like [`Gate::allows`], but returns the grant that allows the access, or why it is refused.
     pub(in crate::world) fn check_access(
         &self,
         path: &RealPath,
-        wanted: Permission,
+        requested: Permission,
     ) -> std::result::Result<&Grant, AccessRefusal> {
-        self.check_access_with(path, wanted, self.call_context.approval)
+        self.check_access_with(path, requested, self.call_context.approval)
     }
 
     fn check_access_with(
         &self,
         path: &RealPath,
-        wanted: Permission,
+        requested: Permission,
         approval: CallApproval,
     ) -> std::result::Result<&Grant, AccessRefusal> {
         match self
             .state
             .manager
-            .decide_with_approval(path, wanted, approval)
+            .decide_with_approval(path, requested, approval)
         {
             PermissionDecision::Allow { grant } => Ok(grant),
             PermissionDecision::Deny(DenyReason::OutsideGrants) => Err(AccessRefusal::outside()),
             PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => {
-                Err(self.lowering_refusal(rule, path, wanted))
+                Err(self.lowering_refusal(rule, path, requested))
             }
         }
     }
@@ -729,7 +730,7 @@ impl Gate {
     fn resolve_path(
         &self,
         path: &UserPath,
-        wanted: Permission,
+        requested: Permission,
         link: FinalSymlink,
         approval: CallApproval,
     ) -> (
@@ -753,7 +754,7 @@ impl Gate {
                 return (None, Err(refusal));
             }
         };
-        let mut outcome = self.decide(&real, wanted, link, approval);
+        let mut outcome = self.decide(&real, requested, link, approval);
         if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
             outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
         }
@@ -763,14 +764,14 @@ impl Gate {
     fn decide(
         &self,
         real: &RealPath,
-        wanted: Permission,
+        requested: Permission,
         link: FinalSymlink,
         approval: CallApproval,
     ) -> std::result::Result<ResolvedPath, AccessRefusal> {
         let manager = &self.state.manager;
-        let grant = self.check_access_with(real, wanted, approval)?;
+        let grant = self.check_access_with(real, requested, approval)?;
         let is_root = manager.is_grant_root(real) || manager.contains_grant_root(real);
-        if wanted == Permission::Write && link == FinalSymlink::NotFollowed && is_root {
+        if requested == Permission::Write && link == FinalSymlink::NotFollowed && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
             return Err(AccessRefusal::new("grant-root", reason));
         }

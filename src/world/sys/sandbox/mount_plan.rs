@@ -169,13 +169,13 @@ mod tests {
     /// below.
     #[track_caller]
     fn check(words: &str, expected: &str) {
-        let wanted: Vec<(&str, AbsPath)> = words
+        let pieces: Vec<(&str, AbsPath)> = words
             .split_whitespace()
             .map(|word| word.split_once(':').unwrap())
             .map(|(kind, piece_path)| (kind, path(piece_path)))
             .collect();
         let of = |kind: &'static str| {
-            let of_kind = wanted.iter().filter(move |(other, _)| *other == kind);
+            let of_kind = pieces.iter().filter(move |(other, _)| *other == kind);
             of_kind.map(|(_, path)| path.clone())
         };
         let open = |kind, permission| {
