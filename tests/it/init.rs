@@ -1,5 +1,5 @@
 //! `massgen init`: the config of a first team, by flags and by answers on a terminal. What it writes
-//! passes `massgen config check`, and no file is replaced without consent.
+//! passes `massgen config check`, and no file is replaced without approval.
 
 #![expect(
     clippy::disallowed_methods,

@@ -13,7 +13,7 @@ use crate::cli::init::candidates::{
 use crate::cli::init::dialogue::InitDialogue;
 use crate::cli::init::directory::{default_directory, parse_directory};
 use crate::cli::init::discovery::{find_logins, found_lines};
-use crate::cli::init::new_config::{NewConfig, ReplaceConsent};
+use crate::cli::init::new_config::{NewConfig, ReplaceApproval};
 use crate::cli::output::CliOutput;
 use crate::config::draft::first_team::{FirstDirectory, FirstTeam, TeamCandidate};
 use crate::error::{ExitStatus, Result};
@@ -53,7 +53,7 @@ pub(crate) fn run(
         if arguments.print {
             output.result(config.yaml())?;
         } else {
-            config.write(&host, ReplaceConsent::from(arguments), output)?;
+            config.write(&host, ReplaceApproval::from(arguments), output)?;
         }
         return Ok(ExitStatus::Success);
     }
@@ -66,8 +66,8 @@ pub(crate) fn run(
     let config = NewConfig::new(&team, arguments, &host)?;
     dialogue.output.result(config.yaml())?;
     config.show_warnings(dialogue.output);
-    let mut consent = ReplaceConsent::from(arguments);
-    if consent == ReplaceConsent::Missing && config.exists(&host) {
+    let mut approval = ReplaceApproval::from(arguments);
+    if approval == ReplaceApproval::Missing && config.exists(&host) {
         let question = format!("`{}` exists. Replace it?", config.path());
         if !dialogue.ask_yes_or_no(&question, false)? {
             dialogue
@@ -75,9 +75,9 @@ pub(crate) fn run(
                 .note("nothing was written; `--output FILE` writes another file");
             return Ok(ExitStatus::Success);
         }
-        consent = ReplaceConsent::Given;
+        approval = ReplaceApproval::Given;
     }
-    config.write(&host, consent, dialogue.output)?;
+    config.write(&host, approval, dialogue.output)?;
     Ok(ExitStatus::Success)
 }
 

@@ -30,14 +30,14 @@ const FIRST_TASK: &str = "Describe this project";
 
 /// Whether the user agrees to replace a config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReplaceConsent {
+pub(super) enum ReplaceApproval {
     /// The user agrees.
     Given,
     /// The user was not asked.
     Missing,
 }
 
-impl From<&InitArguments> for ReplaceConsent {
+impl From<&InitArguments> for ReplaceApproval {
     fn from(arguments: &InitArguments) -> Self {
         if arguments.force {
             Self::Given
@@ -136,7 +136,7 @@ impl NewConfig {
     pub(super) fn write(
         &self,
         host: &Host,
-        consent: ReplaceConsent,
+        approval: ReplaceApproval,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
         if self.destination.is_found_config() {
@@ -146,7 +146,8 @@ impl NewConfig {
             write_config(&host.cwd, &self.destination, &self.yaml, replaces)
         };
         let mut write_outcome = write(None)?;
-        if let (ConfigWrite::Occupied { digest }, ReplaceConsent::Given) = (&write_outcome, consent)
+        if let (ConfigWrite::Occupied { digest }, ReplaceApproval::Given) =
+            (&write_outcome, approval)
         {
             write_outcome = write(Some(digest))?;
         }

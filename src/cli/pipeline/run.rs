@@ -76,7 +76,7 @@ struct PipelineLaunch<'a> {
     models: ModelList,
     opened: Vec<OpenedPath>,
     telemetry: Option<TelemetrySettings>,
-    consents: SessionApprovals,
+    approvals: SessionApprovals,
     file: Option<TeamFile>,
     arguments: &'a RunArguments,
 }
@@ -112,7 +112,7 @@ pub(crate) async fn begin(
         models: prepared.models,
         opened: prepared.opened_paths,
         telemetry: prepared.telemetry,
-        consents: prepared.approvals,
+        approvals: prepared.approvals,
         file: prepared.team_file,
         arguments,
     };
@@ -223,7 +223,7 @@ pub(crate) async fn resume_with_team(
         models: team.models,
         opened: repository.record.opened.clone(),
         telemetry: team.telemetry,
-        consents: SessionApprovals::default(),
+        approvals: SessionApprovals::default(),
         file: team.file,
         arguments,
     };
@@ -370,7 +370,7 @@ impl PipelineLaunch<'_> {
         let Self {
             host,
             config,
-            consents,
+            approvals,
             arguments,
             ..
         } = self;
@@ -398,7 +398,7 @@ impl PipelineLaunch<'_> {
         steering.keyboard = keyboard.flatten();
         context.approvals = ApprovalConfig {
             channel: interaction.approval_channel.clone(),
-            session: consents,
+            session: approvals,
             persistent: host.home.as_ref().map(ApprovalFile::in_home),
         };
         let questions = interaction.into_questions(stop.graceful.clone());
