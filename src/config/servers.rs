@@ -18,7 +18,7 @@ use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::public::{is_in_networks, is_public};
-use crate::tools::served::{ServerName, ServerRules};
+use crate::tools::served::{ServedToolRules, ServerName};
 
 /// The default timeout of a call, in seconds.
 pub const CALL_SECONDS_DEFAULT: u64 = 120;
@@ -27,7 +27,7 @@ pub const CALL_SECONDS_DEFAULT: u64 = 120;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// The user's rules for its tools, including its name.
-    pub rules: ServerRules,
+    pub rules: ServedToolRules,
     /// Its transport.
     pub transport: ServerTransport,
     /// The timeout of a call, in seconds (`timeout_seconds`).

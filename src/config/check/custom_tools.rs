@@ -25,7 +25,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::tools::served::offer::{FULL_NAME_BYTES_MAX, clean_tool_schema};
 use crate::tools::served::{
-    CUSTOM_PREFIX, OutsideEffects, ServerName, ServerRules, ToolCaller, ToolNaming,
+    CUSTOM_PREFIX, OutsideEffects, ServedToolRules, ServerName, ToolCaller, ToolNaming,
 };
 
 /// The maximum number of entries of `custom_tools` and of `tools`, and of functions of an entry.
@@ -154,7 +154,7 @@ impl ConfigChecker<'_> {
         };
         let seconds = view.integer(&custom_tools::TIMEOUT_SECONDS);
         Some(ServerConfig {
-            rules: ServerRules {
+            rules: ServedToolRules {
                 naming: ToolNaming::Custom,
                 server,
                 allowed: None,

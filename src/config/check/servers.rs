@@ -26,7 +26,7 @@ use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::served::{
-    OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules, ToolCaller, ToolNaming,
+    OutsideEffects, SERVER_NAME_BYTES_MAX, ServedToolRules, ServerName, ToolCaller, ToolNaming,
 };
 
 /// The maximum number of servers in one list.
@@ -206,7 +206,7 @@ impl ConfigChecker<'_> {
         };
         let tool_actions = self.tool_actions(&name, entry);
         Some(ServerConfig {
-            rules: ServerRules {
+            rules: ServedToolRules {
                 naming: ToolNaming::OfServer,
                 server: name,
                 allowed: entry

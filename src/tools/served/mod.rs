@@ -71,7 +71,7 @@ pub enum ToolNaming {
 
 /// The user's rules for the tools of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerRules {
+pub struct ServedToolRules {
     /// How its tools are named for models.
     pub naming: ToolNaming,
     /// The name of the server.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::permissions::path_rules::RuleAction;
 use crate::text::{count_noun, escape_line, escape_name, truncate};
 use crate::tools::served::{
-    CUSTOM_PREFIX, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerOperation,
-    ServerRules, ToolNaming,
+    CUSTOM_PREFIX, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServedToolRules,
+    ServerOperation, ToolNaming,
 };
 use crate::tools::spec::ToolOffer;
 
@@ -102,7 +102,7 @@ impl ServerFeature {
 /// Returns the tools of a server that an agent may be offered, with a note for each that is left
 /// out although the user did not exclude it.
 pub fn offer_tools(
-    rules: &ServerRules,
+    rules: &ServedToolRules,
     descriptions: &[ServerToolDescription],
 ) -> (Vec<ServedTool>, Vec<String>) {
     let (mut tools, mut notes) = (Vec::new(), Vec::new());
@@ -159,7 +159,7 @@ pub fn offer_tools(
     (tools, notes)
 }
 
-impl ServerRules {
+impl ServedToolRules {
     /// Returns whether an entry of a list names the server's tool `name`.
     fn names(&self, entry: &str, name: &str) -> bool {
         entry == name || full_name(self, name).is_some_and(|full| entry == full)
@@ -227,7 +227,7 @@ impl ServerRules {
 }
 
 /// Returns the full name of a tool for models; `None` if it contains invalid characters.
-fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
+fn full_name(rules: &ServedToolRules, name: &str) -> Option<String> {
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if name.is_empty() || !name.chars().all(is_name_char) {
         return None;
@@ -237,7 +237,7 @@ fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
 }
 
 /// Returns what the full names of a server's tools begin with.
-fn prefix(rules: &ServerRules) -> String {
+fn prefix(rules: &ServedToolRules) -> String {
     match rules.naming {
         ToolNaming::OfServer => format!("{SERVED_PREFIX}{}{SEPARATOR}", rules.server),
         ToolNaming::Custom => CUSTOM_PREFIX.to_owned(),

@@ -13,12 +13,12 @@ use crate::tools::served::offer::{
     ServerToolDescription, TOOLS_PER_SERVER_MAX, offer_tools,
 };
 use crate::tools::served::{
-    OutsideEffects, ServedTool, ServerName, ServerOperation, ServerRules, ToolCaller,
+    OutsideEffects, ServedTool, ServedToolRules, ServerName, ServerOperation, ToolCaller,
     ToolCatalogue, ToolNaming,
 };
 
-fn rules(server: &str) -> ServerRules {
-    ServerRules {
+fn rules(server: &str) -> ServedToolRules {
+    ServedToolRules {
         naming: ToolNaming::OfServer,
         server: ServerName::parse(server).unwrap(),
         allowed: None,
@@ -52,7 +52,7 @@ fn full_names(tools: &[ServedTool]) -> Vec<&str> {
 /// Checks the full names of the offered tools and the notes about the others.
 #[track_caller]
 fn check_offered(
-    rules: &ServerRules,
+    rules: &ServedToolRules,
     described: &[ServerToolDescription],
     expected: &[&str],
     notes: &[&str],
@@ -112,23 +112,23 @@ fn tools_are_offered_under_names_that_vendors_take() {
 #[test]
 fn the_lists_of_the_config_choose() {
     let all = [tool("read"), tool("write"), tool("delete")];
-    let only = ServerRules {
+    let only = ServedToolRules {
         allowed: Some(names(&["read", "mcp__s__write", "gone"])),
         excluded: names(&["write"]),
         ..rules("s")
     };
     check_offered(&only, &all, &["mcp__s__read"], &["no tool `gone`"]);
-    let nothing = ServerRules {
+    let nothing = ServedToolRules {
         allowed: Some(Vec::new()),
         ..rules("s")
     };
     check_offered(&nothing, &all, &[], &[]);
-    let without = ServerRules {
+    let without = ServedToolRules {
         excluded: names(&["delete"]),
         ..rules("s")
     };
     check_offered(&without, &all, &["mcp__s__read", "mcp__s__write"], &[]);
-    let ruled = |list: &[(&str, RuleAction)]| ServerRules {
+    let ruled = |list: &[(&str, RuleAction)]| ServedToolRules {
         tool_rules: list
             .iter()
             .map(|(name, rule)| ((*name).to_owned(), *rule))
@@ -240,7 +240,7 @@ fn describe_server_tool(properties: &Value, content: &[&str]) -> ServedTool {
         }),
         ..tool("t")
     };
-    let rules = ServerRules {
+    let rules = ServedToolRules {
         content: names(content),
         ..rules("s")
     };
@@ -425,7 +425,7 @@ fn arguments_are_bounded() {
 
 #[test]
 fn effects_outside_are_what_the_config_says() {
-    let some = ServerRules {
+    let some = ServedToolRules {
         harmless: names(&["read", "mcp__s__look"]),
         ..rules("s")
     };
