@@ -55,7 +55,8 @@ pub enum CheckVerdict {
     /// Its command failed.
     Failed {
         /// The failure, as the end of a sentence.
-        how: String,
+        #[serde(rename = "how")]
+        failure: String,
     },
     /// It could not run.
     NotRun {
@@ -144,7 +145,7 @@ impl fmt::Display for CheckVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CheckVerdict::Passed => f.write_str("passed"),
-            CheckVerdict::Failed { how } => write!(f, "failed: {how}"),
+            CheckVerdict::Failed { failure } => write!(f, "failed: {failure}"),
             CheckVerdict::NotRun { reason } => write!(f, "not run: {reason}"),
         }
     }
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn an_answer_holds_if_no_required_check_says_otherwise() {
         let failed = || CheckVerdict::Failed {
-            how: "status 1".to_owned(),
+            failure: "status 1".to_owned(),
         };
         let not_run = || CheckVerdict::NotRun {
             reason: "no sandbox".to_owned(),

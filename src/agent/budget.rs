@@ -219,10 +219,10 @@ mod tests {
             assert_eq!(both[0], both[1]);
             both[0].clone()
         };
-        let (given, missing) = (UsageReport::Present, UsageReport::Missing);
+        let (present, missing) = (UsageReport::Present, UsageReport::Missing);
         for (limits, price, report, expected) in [
             (BudgetLimits::default(), None, missing, ""),
-            (cost, Some(&paid), given, ""),
+            (cost, Some(&paid), present, ""),
             (
                 cost,
                 Some(&paid),
@@ -233,10 +233,10 @@ mod tests {
             (
                 cost,
                 None,
-                given,
+                present,
                 "the price of `m` is unknown, so `max_cost_usd`",
             ),
-            (tokens, None, given, ""),
+            (tokens, None, present, ""),
             (
                 tokens,
                 Some(&free),

@@ -225,18 +225,18 @@ impl ModelSession {
         let compaction = self
             .conversation
             .rewrite(|messages| compact(messages, share));
-        let Some(how) = compaction else {
+        let Some(removal) = compaction else {
             return false;
         };
-        self.report_compaction(how).await;
+        self.report_compaction(removal).await;
         true
     }
 
-    /// Reports that the conversation was shortened; `how` says by what.
-    pub(super) async fn report_compaction(&self, how: String) {
+    /// Reports that the conversation was shortened; `removal` says what was removed.
+    pub(super) async fn report_compaction(&self, removal: String) {
         self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
-            how,
+            removal,
         })
         .await;
     }

@@ -21,12 +21,12 @@ pub(crate) fn reject_outside_reach(
     let root = locate(base)?.into_real();
     for restricted_use in restricted_uses {
         let refusal = match restricted_use {
-            RestrictedUse::Always(what) => Some(what.clone()),
+            RestrictedUse::Always(effect) => Some(effect.clone()),
             RestrictedUse::Path { path, access } => outside_reach(path, *access, &root)?,
         };
-        if let Some(what) = refusal {
+        if let Some(effect) = refusal {
             let message =
-                format!("`{name}` was found in the project rather than named, and {what}");
+                format!("`{name}` was found in the project rather than named, and {effect}");
             return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
                 "if you trust this config, add `--config {name}` to the command"
             )));

@@ -115,7 +115,8 @@ pub enum ModelEvent {
         /// The agent.
         agent: AgentId,
         /// What was removed, in one sentence.
-        how: String,
+        #[serde(rename = "how")]
+        removal: String,
     },
 }
 

@@ -149,8 +149,8 @@ mod tests {
             (Deny, "denies it"),
         ];
         for (index, (one, _)) in all.iter().enumerate() {
-            for (other, what) in all.iter().skip(index) {
-                let expected = format!("a hook of the user's {what}: {}", other.name());
+            for (other, decision) in all.iter().skip(index) {
+                let expected = format!("a hook of the user's {decision}: {}", other.name());
                 check(event, vec![Ok(says(*one)), Ok(says(*other))], &expected);
                 check(event, vec![Ok(says(*other)), Ok(says(*one))], &expected);
             }

@@ -54,21 +54,21 @@ mod tests {
     fn check(words: &str, expected: &str) {
         let mut opened = Vec::new();
         for word in words.split_whitespace() {
-            let (how, path) = word.split_once(':').unwrap();
-            let permission = if how.ends_with('w') {
+            let (prefix, path) = word.split_once(':').unwrap();
+            let permission = if prefix.ends_with('w') {
                 Permission::Write
             } else {
                 Permission::Read
             };
-            let turn = how.trim_end_matches(['r', 'w']).parse().unwrap();
+            let turn = prefix.trim_end_matches(['r', 'w']).parse().unwrap();
             open_path(&mut opened, &AbsPath::new(path).unwrap(), permission, turn);
         }
         let lines = opened.iter().map(|opened| {
-            let how = match opened.permission {
+            let letter = match opened.permission {
                 Permission::Read => "r",
                 Permission::Write => "w",
             };
-            format!("{}{how}:{}", opened.turn, opened.path)
+            format!("{}{letter}:{}", opened.turn, opened.path)
         });
         assert_eq!(lines.collect::<Vec<_>>().join(" "), expected);
     }

@@ -281,8 +281,8 @@ impl CheckEnvironment {
         };
         match outcome {
             Ok(Ok(CheckCommandOutcome::Passed)) => (CheckVerdict::Passed, String::new()),
-            Ok(Ok(CheckCommandOutcome::Failed { how, output })) => {
-                (CheckVerdict::Failed { how }, output_tail(&output))
+            Ok(Ok(CheckCommandOutcome::Failed { failure, output })) => {
+                (CheckVerdict::Failed { failure }, output_tail(&output))
             }
             Ok(Err(reason)) => not_run(single_line(&reason, TAIL_CHARS_MAX)),
             Err(_) => not_run("internal error in massgen".to_owned()),

@@ -35,7 +35,7 @@ pub(super) fn waiting_notice(
             })
         },
     );
-    let who = recipient.map_or_else(
+    let recipient_state = recipient.map_or_else(
         || "no role works now".to_owned(),
         |agent| format!("{agent} does not work now"),
     );
@@ -44,7 +44,7 @@ pub(super) fn waiting_notice(
         |begins| format!("your message is read when {begins}"),
     );
     let text = single_line(&message.text, MESSAGE_CHARS_SHOWN_MAX);
-    format!("{who}: {when}: {text}")
+    format!("{recipient_state}: {when}: {text}")
 }
 
 /// Returns whether `agent` may work in the stage with this index, in any copy of its role.

@@ -78,7 +78,7 @@ mod tests {
             tail: tail.to_owned(),
             elapsed_ms: 9,
         };
-        let how = || "exit status 1".to_owned();
+        let failure = || "exit status 1".to_owned();
         let check_results = CheckResults {
             checks: vec![
                 check_result(
@@ -90,13 +90,13 @@ mod tests {
                 check_result(
                     "tests",
                     CheckRequirement::Required,
-                    CheckVerdict::Failed { how: how() },
+                    CheckVerdict::Failed { failure: failure() },
                     "1 failed\nbye",
                 ),
                 check_result(
                     "lint",
                     CheckRequirement::Informational,
-                    CheckVerdict::Failed { how: how() },
+                    CheckVerdict::Failed { failure: failure() },
                     "",
                 ),
             ],

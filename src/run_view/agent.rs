@@ -261,10 +261,10 @@ impl AgentView {
             AgentActivity::WaitingForModel => "waits for its model".to_owned(),
             AgentActivity::Writing => "writes".to_owned(),
             AgentActivity::Reasoning => "reasons".to_owned(),
-            AgentActivity::Preparing(what) => format!("writes {what}"),
-            AgentActivity::WaitingForPreparation(what) => format!("waits for {what}"),
+            AgentActivity::Preparing(label) => format!("writes {label}"),
+            AgentActivity::WaitingForPreparation(label) => format!("waits for {label}"),
             AgentActivity::RunningTool(tool) => format!("runs {tool}"),
-            AgentActivity::Submitting(what) => format!("submits {what}"),
+            AgentActivity::Submitting(label) => format!("submits {label}"),
             AgentActivity::WaitingForApproval(tool) => format!("asks for approval of {tool}"),
             AgentActivity::QueuedForApproval(tool) => {
                 format!("waits to ask for approval of {tool}")
@@ -287,12 +287,12 @@ impl AgentView {
         let model_span = || (SpanKind::Model, self.model.as_deref().unwrap_or_default());
         match &self.activity {
             AgentActivity::Submitting(_) => Some((SpanKind::Others, OTHER_AGENTS)),
-            AgentActivity::WaitingForPreparation(what) => Some((SpanKind::Others, what.as_str())),
+            AgentActivity::WaitingForPreparation(label) => Some((SpanKind::Others, label.as_str())),
             AgentActivity::WaitingForTurn => Some((SpanKind::OtherRole, "another role")),
             AgentActivity::WaitingForApproval(tool) | AgentActivity::QueuedForApproval(tool) => {
                 Some((SpanKind::Approval, tool.as_str()))
             }
-            AgentActivity::Preparing(what) => Some((SpanKind::Model, what.as_str())),
+            AgentActivity::Preparing(label) => Some((SpanKind::Model, label.as_str())),
             AgentActivity::WaitingForModel | AgentActivity::Writing | AgentActivity::Reasoning => {
                 Some(model_span())
             }
@@ -464,8 +464,8 @@ impl AgentView {
             ModelEvent::ModelFallback {
                 from, to, reason, ..
             } => self.note(&format!("switches to {to} from {from}: {reason}"), at),
-            ModelEvent::ContextCompacted { how, .. } => {
-                self.note(&format!("compacts its context: {how}"), at);
+            ModelEvent::ContextCompacted { removal, .. } => {
+                self.note(&format!("compacts its context: {removal}"), at);
             }
         }
     }

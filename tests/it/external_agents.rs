@@ -579,7 +579,8 @@ fn a_program_that_exits_at_once_is_started_twice() {
     let finished = start("echo 'usage: agent' >&2; exit 7\n");
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr());
     assert_eq!(events(&finished, "retrying").len(), 1);
-    let reason = "the program does not start: the program has exited; it ended with status 7; it wrote: usage: agent";
+    let reason = "the program does not start: the program has exited; it ended with status 7; \
+                  it wrote: usage: agent";
     assert!(finished.stderr().contains(reason), "{}", finished.stderr());
     let finished = start("test -e once && exec \"$@\"; touch once; exit 7\n");
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());

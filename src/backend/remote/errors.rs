@@ -171,8 +171,8 @@ impl RemoteErrors {
     }
 
     /// Returns the error that more arrived than the limit allows.
-    pub(super) fn too_long(&self, what: &str, bytes_max: usize) -> BackendError {
-        self.transient(&format!("sent {what} of more than {bytes_max} bytes"))
+    pub(super) fn too_long(&self, part: &str, bytes_max: usize) -> BackendError {
+        self.transient(&format!("sent {part} of more than {bytes_max} bytes"))
     }
 
     /// Returns the error that the response cannot be decoded.

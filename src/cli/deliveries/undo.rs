@@ -99,7 +99,7 @@ fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'
     let Some(newest) = applied_parts.first() else {
         return Ok(());
     };
-    let whose = if pipeline_of(name).is_some() {
+    let run_kind = if pipeline_of(name).is_some() {
         "pipeline"
     } else {
         "run"
@@ -111,8 +111,8 @@ fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'
         ("are", "the newest of them")
     };
     output.note(&format!(
-        "{count} of what the {whose} delivered {verb} still applied; to revert {pronoun}: massgen \
-         undo {newest}"
+        "{count} of what the {run_kind} delivered {verb} still applied; to revert {pronoun}: \
+         massgen undo {newest}"
     ));
     Ok(())
 }

@@ -113,10 +113,10 @@ fn model_line(event: &ModelEvent) -> Option<EventLine> {
             let text = format!("to {to} from {from}: {reason}");
             Some(EventLine::new(TextStyle::Warn, "switches", text))
         }
-        ModelEvent::ContextCompacted { how, .. } => Some(EventLine::new(
+        ModelEvent::ContextCompacted { removal, .. } => Some(EventLine::new(
             TextStyle::Warn,
             "compacts its context:",
-            how.clone(),
+            removal.clone(),
         )),
         ModelEvent::ModelRequestStarted { .. }
         | ModelEvent::Text { .. }
@@ -299,8 +299,8 @@ fn check_line(finding: &CheckResult) -> EventLine {
     );
     match verdict {
         CheckVerdict::Passed => EventLine::new(TextStyle::Good, "passes", text),
-        CheckVerdict::Failed { how } => {
-            EventLine::new(TextStyle::Bad, "fails", format!("{text}: {how}"))
+        CheckVerdict::Failed { failure } => {
+            EventLine::new(TextStyle::Bad, "fails", format!("{text}: {failure}"))
         }
         CheckVerdict::NotRun { reason } => EventLine::new(
             TextStyle::Warn,

@@ -216,7 +216,7 @@ fn retries_and_failures_of_an_agent_are_shown() {
         }),
         Event::Model(ModelEvent::ContextCompacted {
             agent: id("bob"),
-            how: "the end of 2 older tool results".to_owned(),
+            removal: "the end of 2 older tool results".to_owned(),
         }),
         Event::Run(RunEvent::LimitMet {
             agent: None,

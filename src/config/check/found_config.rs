@@ -112,10 +112,10 @@ impl FoundConfigWalk<'_> {
     fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
         match key.found_config_use {
             FoundConfigUse::Harmless => {}
-            FoundConfigUse::NeedsNamedConfig(what) => {
+            FoundConfigUse::NeedsNamedConfig(effect) => {
                 let is_set = !is_empty(setting.value) && !is_default(setting.value, key.default);
                 self.uses
-                    .extend(is_set.then(|| RestrictedUse::Always(what.to_owned())));
+                    .extend(is_set.then(|| RestrictedUse::Always(effect.to_owned())));
             }
             FoundConfigUse::ByValue(rule) => {
                 self.uses.extend(rule(setting).map(RestrictedUse::Always));
@@ -148,8 +148,8 @@ impl FoundConfigWalk<'_> {
             PathPurpose::Opened => (in_base(), access),
             PathPurpose::Uploaded if is_url(text) => {
                 let url = single_line(text, KEY_CHARS_MAX);
-                let what = format!("gives an agent the file at `{url}`");
-                self.uses.push(RestrictedUse::Always(what));
+                let effect = format!("gives an agent the file at `{url}`");
+                self.uses.push(RestrictedUse::Always(effect));
                 return;
             }
             PathPurpose::OpenedForWriting => (in_base(), PathUseAccess::AgentWrites),

@@ -614,10 +614,10 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses a string that is longer than `chars_max` characters.
-    pub(super) fn limit_chars(&mut self, text: &TextValue<'_>, what: &str, chars_max: usize) {
+    pub(super) fn limit_chars(&mut self, text: &TextValue<'_>, subject: &str, chars_max: usize) {
         let chars = text.value.chars().count();
         if chars > chars_max {
-            let message = format!("{what} has {chars} characters: at most {chars_max}");
+            let message = format!("{subject} has {chars} characters: at most {chars_max}");
             self.findings
                 .push(Diagnostic::error(&text.path, message).with_span(text.span));
         }

@@ -294,7 +294,7 @@ mod tests {
         let expected = ["decline", "3", "it is left out"];
         assert_eq!(
             defaults,
-            expected.map(|what| format!("Enter alone: {what}"))
+            expected.map(|default| format!("Enter alone: {default}"))
         );
     }
 

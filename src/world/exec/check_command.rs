@@ -14,7 +14,7 @@ pub enum CheckCommandOutcome {
     /// It ended in any other way.
     Failed {
         /// How it ended, as the end of a sentence.
-        how: String,
+        failure: String,
         /// Its output, standard error last.
         output: String,
     },
@@ -49,7 +49,7 @@ pub fn run_check(
         | ExitReason::Signalled(_)
         | ExitReason::TimedOut
         | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
-            how: exit_reason.to_string(),
+            failure: exit_reason.to_string(),
             output: format!("{}\n{}", output.stdout.text, output.stderr.text),
         }),
     }

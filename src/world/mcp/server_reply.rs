@@ -148,11 +148,11 @@ fn image_note(base64: &str, images: &mut ImageCollector) -> Result<String, Image
 }
 
 /// Describes content that is neither text nor an accepted image, by its type and its data.
-fn unsupported_note(what: &str, mime_type: &str, base64: &str, reason: &dyn Display) -> String {
+fn unsupported_note(kind: &str, mime_type: &str, base64: &str, reason: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
     let mime_type = sanitized_line(mime_type);
     note(format_args!(
-        "{what} {mime_type}, {bytes} bytes, not shown: {reason}"
+        "{kind} {mime_type}, {bytes} bytes, not shown: {reason}"
     ))
 }
 

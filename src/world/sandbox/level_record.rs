@@ -252,14 +252,17 @@ mod tests {
                 .contains(SandboxLevel::Overlay, &own_program, &elsewhere);
         assert!(!is_contained, "another file system");
         let record_text = fs::read_to_string(runtime_dir.file()).unwrap();
-        for (fact, what) in [
+        for (fact, description) in [
             ("Linux", "another kernel"),
             ("first process", "another container"),
         ] {
             let other = record_text.replace(fact, "other");
-            assert_ne!(other, record_text, "{what}");
+            assert_ne!(other, record_text, "{description}");
             fs::write(runtime_dir.file(), other).unwrap();
-            assert!(!runtime_dir.contains(SandboxLevel::Overlay), "{what}");
+            assert!(
+                !runtime_dir.contains(SandboxLevel::Overlay),
+                "{description}"
+            );
         }
         fs::write(runtime_dir.file(), record_text).unwrap();
         assert!(runtime_dir.contains(SandboxLevel::Overlay));

@@ -144,7 +144,7 @@ fn mistakes_in_stages_are_named() {
 
 #[test]
 fn mistakes_in_roles_are_named() {
-    let described = |what: &str| format!("roles: {{planner: {{{what}}}}}\n");
+    let described = |keys: &str| format!("roles: {{planner: {{{keys}}}}}\n");
     refused(
         ALL,
         &described("rights: [edit]"),

@@ -134,8 +134,8 @@ pub(super) fn assertion_proof(
         .as_ref()
         .is_some_and(|all| !all.contains(&algorithm))
     {
-        let what = format!("assertions with `{algorithm}`, as your `private_key` signs them");
-        return Err(describe_unsupported(&what, algorithms));
+        let method = format!("assertions with `{algorithm}`, as your `private_key` signs them");
+        return Err(describe_unsupported(&method, algorithms));
     }
     let assertion = key
         .sign(claims)
@@ -170,13 +170,13 @@ fn announced_names<'m>(metadata: &'m AuthorizationMetadata, field: &str) -> Opti
     Some(names.iter().filter_map(Value::as_str).collect())
 }
 
-fn describe_unsupported(what: &str, supported: Option<Vec<&str>>) -> String {
+fn describe_unsupported(method: &str, supported: Option<Vec<&str>>) -> String {
     let supported = supported.unwrap_or_default();
     if supported.is_empty() {
-        return format!("its authorization server does not accept {what}");
+        return format!("its authorization server does not accept {method}");
     }
     let supported_names = list_names(&supported, "or");
-    format!("its authorization server does not accept {what}, but {supported_names}")
+    format!("its authorization server does not accept {method}, but {supported_names}")
 }
 
 /// Reads the reply with a token.

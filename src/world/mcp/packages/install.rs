@@ -85,10 +85,13 @@ impl PackageInstaller<'_> {
         clear::remove(&directory.join(REPORT_FILE))?;
         let program = package.program.as_ref().or(installed.program.as_ref());
         if program.is_none_or(|name| program_words(&installed, directory, name).is_none()) {
-            let which = program.map_or("single program".to_owned(), |name| {
+            let missing_program = program.map_or("single program".to_owned(), |name| {
                 format!("program `{name}`")
             });
-            let message = format!("the package `{}` has no {which}", package.describe());
+            let message = format!(
+                "the package `{}` has no {missing_program}",
+                package.describe()
+            );
             return Err(Error::new(ErrorKind::Environment, message).with_hint(
                 "name the program: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`",
             ));

@@ -286,11 +286,11 @@ fn no_program_error(
     name: Option<&String>,
     directory: &AbsPath,
 ) -> Error {
-    let which = name.map_or("single program".to_owned(), |name| {
+    let missing_program = name.map_or("single program".to_owned(), |name| {
         format!("program `{name}`")
     });
     let message = format!(
-        "the package `{}` {} has no {which}",
+        "the package `{}` {} has no {missing_program}",
         installed.name, installed.version
     );
     Error::new(ErrorKind::Environment, message).with_hint(format!("see `{directory}`"))

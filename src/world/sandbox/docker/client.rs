@@ -143,9 +143,9 @@ impl EngineClient {
             .map_err(connect_error)?;
         let info = api.info().await.map_err(connect_error)?;
         let options = info.security_options.unwrap_or_default();
-        let has_option = |what: &str| {
+        let has_option = |name: &str| {
             let mut words = options.iter().flat_map(|option| option.split(','));
-            words.any(|word| word == format!("name={what}"))
+            words.any(|word| word == format!("name={name}"))
         };
         Ok(Self {
             api,
@@ -319,8 +319,8 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
 }
 
 /// Error for an operation that failed, with the engine's own message.
-pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
-    let failure = Error::new(ErrorKind::Environment, what);
+pub(super) fn engine_failure(message: &str, error: EngineError) -> Error {
+    let failure = Error::new(ErrorKind::Environment, message);
     match reply_size_error(&error) {
         Some(source) => failure.with_source(source),
         None => failure.with_source(ShownEngineError(error)),

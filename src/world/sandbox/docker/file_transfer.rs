@@ -246,8 +246,8 @@ impl ReplaceableContainer {
         let remote = self.lock_for_files();
         let fetch_result = known_files.fetch(&remote, reachable, interrupt);
         fetch_result.map_err(|error| {
-            let what = "the command has ended, but what it changed cannot be fetched";
-            io::Error::other(transfer_failure(&remote, what, error))
+            let message = "the command has ended, but what it changed cannot be fetched";
+            io::Error::other(transfer_failure(&remote, message, error))
         })
     }
 

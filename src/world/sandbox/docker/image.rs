@@ -35,12 +35,12 @@ impl ContainerEngine {
             .forcerm(true)
             .build();
         let build_error = |error| {
-            let what = format!("cannot build the image `{image}`");
+            let message = format!("cannot build the image `{image}`");
             // The reader of the steps keeps only the text of an error, which does not name the
             // size.
             with_build_hint(match self.client.refusal.reason() {
-                Some(source) => Error::new(ErrorKind::Environment, what).with_source(source),
-                None => engine_failure(&what, error),
+                Some(source) => Error::new(ErrorKind::Environment, message).with_source(source),
+                None => engine_failure(&message, error),
             })
         };
         self.client.refusal.reset();

@@ -25,8 +25,8 @@ pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineH
     } else {
         return Ok(());
     };
-    let (what, reason) = refused_setting;
-    let message = format!("{what} is not available with an engine on `{host}`: {reason}");
+    let (setting, reason) = refused_setting;
+    let message = format!("{setting} is not available with an engine on `{host}`: {reason}");
     Err(Error::new(ErrorKind::Config, message)
         .with_hint("remove it, or use an engine on this machine"))
 }

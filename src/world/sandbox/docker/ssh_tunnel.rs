@@ -418,7 +418,7 @@ fn connection_error(host: &SshEngineHost, output: &str) -> Error {
     let destination = host.destination();
     let port = host.port().map(|port| format!(" -p {port}"));
     let command = format!("ssh{} {destination}", port.unwrap_or_default());
-    let (what, hint) = if output.contains("IDENTIFICATION HAS CHANGED") {
+    let (problem, hint) = if output.contains("IDENTIFICATION HAS CHANGED") {
         (
             "its host key has changed",
             format!("find out why before you connect: {command}"),
@@ -448,7 +448,7 @@ fn connection_error(host: &SshEngineHost, output: &str) -> Error {
     } else {
         output
     };
-    let message = format!("`{host}`: {what}: {output}");
+    let message = format!("`{host}`: {problem}: {output}");
     Error::new(ErrorKind::Environment, message).with_hint(hint)
 }
 
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn the_reasons_of_ssh_have_hints() {
         let host: SshEngineHost = "ssh://me@build1:22".parse().unwrap();
-        for (output, what, hint) in [
+        for (output, problem, hint) in [
             (
                 "Host key verification failed.",
                 "not known",
@@ -503,7 +503,7 @@ mod tests {
             ("", "`ssh` has ended", "ssh -p 22 me@build1"),
         ] {
             let error = connection_error(&host, output);
-            assert!(error.to_string().contains(what), "{error}");
+            assert!(error.to_string().contains(problem), "{error}");
             assert!(error.hints()[0].contains(hint), "{:?}", error.hints());
         }
     }

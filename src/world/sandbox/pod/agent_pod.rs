@@ -317,11 +317,11 @@ impl CommandContainer for AgentPod {
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
-        let what = "the command has ended, but what it changed cannot be fetched";
+        let message = "the command has ended, but what it changed cannot be fetched";
         let instance = self
             .pod
             .current()
-            .ok_or_else(|| io::Error::other(format!("{what}: its pod is gone")))?;
+            .ok_or_else(|| io::Error::other(format!("{message}: its pod is gone")))?;
         let files = self.files_of(&instance);
         let mut contents = self.lock_contents();
         let fetch_result = contents
@@ -330,9 +330,9 @@ impl CommandContainer for AgentPod {
         fetch_result.map_err(|error| {
             if let TransferError::ContainerGone(reason) = error {
                 self.pod.discard(&instance);
-                return io::Error::other(format!("{what}: {}", gone_message(&reason)));
+                return io::Error::other(format!("{message}: {}", gone_message(&reason)));
             }
-            io::Error::other(transfer_failure(&files, what, error))
+            io::Error::other(transfer_failure(&files, message, error))
         })
     }
 }
@@ -340,7 +340,8 @@ impl CommandContainer for AgentPod {
 /// Returns the message to an agent whose pod is gone.
 fn gone_message(reason: &str) -> String {
     format!(
-        "the pod is gone, with what ran and was installed in it ({reason}); the next command has a new one"
+        "the pod is gone, with what ran and was installed in it ({reason}); the next command has a \
+         new one"
     )
 }
 

@@ -155,7 +155,7 @@ pub(super) fn state_digest(state: &AbsPath) -> String {
 }
 
 /// Returns the error for an operation of the cluster that failed.
-pub(super) fn cluster_error(what: &str, reason: &str) -> Error {
-    Error::new(ErrorKind::Environment, format!("{what}: {reason}"))
+pub(super) fn cluster_error(message: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::Environment, format!("{message}: {reason}"))
         .with_hint("try `kubectl get pods` with the same context and namespace")
 }

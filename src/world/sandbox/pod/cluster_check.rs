@@ -61,8 +61,8 @@ pub async fn check_cluster(
     for (verb, resource) in POD_ACTIONS.iter().chain(policies) {
         let answer = kubectl.ask(&["auth", "can-i", verb, resource], b"").await;
         answer.map_err(|reason| {
-            let what = format!("the cluster does not let you {verb} {resource}");
-            cluster_error(&what, &reason)
+            let message = format!("the cluster does not let you {verb} {resource}");
+            cluster_error(&message, &reason)
         })?;
     }
     Ok(())

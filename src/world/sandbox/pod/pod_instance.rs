@@ -198,8 +198,9 @@ impl PodInstance {
                     pause.wait().await;
                 }
                 (PodNetwork::None, Some("open")) => {
-                    let reason = "commands in it can reach the API server, although a NetworkPolicy denies \
-                               it: the network plugin of the cluster does not enforce policies";
+                    let reason = "commands in it can reach the API server, although a \
+                                  NetworkPolicy denies it: the network plugin of the cluster does \
+                                  not enforce policies";
                     return Err(PodError::PodGone(reason.to_owned()));
                 }
                 (PodNetwork::None, _) => return Ok(NetworkCheck::Unknown),

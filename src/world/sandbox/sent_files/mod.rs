@@ -532,29 +532,29 @@ impl FetchSource<'_> {
 /// Returns the error for files that were not sent or fetched.
 pub(in crate::world::sandbox) fn transfer_failure(
     remote: &dyn RemoteContainer,
-    what: &str,
+    failure: &str,
     error: TransferError,
 ) -> Error {
     match error {
         TransferError::LocalFiles(error) => error,
         TransferError::Interrupted => {
             let message = format!(
-                "{what}: it was interrupted; what was not transferred is transferred with the next \
-                 command, and what is only in the container is lost when the run ends"
+                "{failure}: it was interrupted; what was not transferred is transferred with the \
+                 next command, and what is only in the container is lost when the run ends"
             );
             Error::new(ErrorKind::Environment, message)
         }
         TransferError::ContainerGone(reason) | TransferError::RemoteRefusal(reason) => Error::new(
             ErrorKind::Environment,
-            format!("{what}: {}", with_machine(remote, reason)),
+            format!("{failure}: {}", with_machine(remote, reason)),
         ),
         TransferError::RemoteFailure(reason) => {
             let loss_reason = remote.loss_reason();
             let reason = loss_reason.unwrap_or_else(|| with_machine(remote, reason));
-            Error::new(ErrorKind::Environment, format!("{what}: {reason}"))
+            Error::new(ErrorKind::Environment, format!("{failure}: {reason}"))
         }
         TransferError::RejectedData(error) => match remote.loss_reason() {
-            Some(reason) => Error::new(ErrorKind::Environment, format!("{what}: {reason}")),
+            Some(reason) => Error::new(ErrorKind::Environment, format!("{failure}: {reason}")),
             None => error,
         },
     }
@@ -571,8 +571,8 @@ fn with_machine(remote: &dyn RemoteContainer, reason: String) -> String {
 /// Returns the error for a machine without room for the changes.
 fn no_room_error(reason: &str) -> Error {
     let message = format!(
-        "the command has ended, but nothing that it changed was fetched: on this machine, {reason}; it stays in \
-         its container, and the next command fetches it"
+        "the command has ended, but nothing that it changed was fetched: on this machine, \
+         {reason}; it stays in its container, and the next command fetches it"
     );
     Error::new(ErrorKind::Environment, message)
         .with_hint("free some space here, then run another command, such as `true`")

@@ -110,7 +110,7 @@ impl CellDir {
         ];
         let omissions = omission_counts.into_iter().filter(|(count, _)| *count > 0);
         Ok(omissions
-            .map(|(count, what)| format!("not copied from `{project}`: {count} {what}"))
+            .map(|(count, noun)| format!("not copied from `{project}`: {count} {noun}"))
             .collect())
     }
 

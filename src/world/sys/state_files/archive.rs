@@ -73,16 +73,16 @@ struct ArchiveWriter<W: Write> {
 impl<W: Write> ArchiveWriter<W> {
     fn append_directory(&mut self, from: &Path, to: &Path, depth: usize) -> io::Result<()> {
         if depth > DEPTH_MAX {
-            let what = format!("more than {DEPTH_MAX} directories in each other");
-            return Err(io::Error::other(what));
+            let excess = format!("more than {DEPTH_MAX} directories in each other");
+            return Err(io::Error::other(excess));
         }
         let entries: io::Result<Vec<DirEntry>> = fs::read_dir(from)?.collect();
         let mut paths: Vec<PathBuf> = entries?.iter().map(DirEntry::path).collect();
         paths.sort_unstable();
         self.entry_count = self.entry_count.saturating_add(paths.len());
         if self.entry_count > ENTRIES_MAX {
-            let what = format!("more than {ENTRIES_MAX} entries");
-            return Err(io::Error::other(what));
+            let excess = format!("more than {ENTRIES_MAX} entries");
+            return Err(io::Error::other(excess));
         }
         for path in paths {
             let Some(name) = path.file_name() else {

@@ -415,10 +415,10 @@ impl TreeCopier<'_> {
         file_error(doing, &self.root.as_path().join(&self.current_path), error)
     }
 
-    fn limit_error(&self, what: &str) -> Error {
+    fn limit_error(&self, excess: &str) -> Error {
         Error::new(
             ErrorKind::Limit,
-            format!("`{}` is too large to be copied: it has {what}", self.root),
+            format!("`{}` is too large to be copied: it has {excess}", self.root),
         )
         .with_hint(format!(
             "the limit was reached at `{}`: keep generated files such as `node_modules` and \
@@ -498,7 +498,7 @@ mod tests {
         let complaint = copy_result.err().map(|error| error.to_string());
         let from = path("from");
         let expected = expected
-            .map(|what| format!("`{from}` is too large to be copied: it has more than {what}"));
+            .map(|limit| format!("`{from}` is too large to be copied: it has more than {limit}"));
         assert_eq!(complaint, expected);
     }
 
