@@ -236,7 +236,7 @@ fn first_commands() {
     if has_bwrap() {
         contestants.push(("bwrap".to_owned(), Box::new(|_| room.bwrap())));
     }
-    for (what, words, temporary) in [
+    for (name, words, temporary) in [
         ("`massgen sandbox`", sandbox, "tmp"),
         ("`massgen tool execute_command`", tool, "tmp"),
         (
@@ -246,7 +246,7 @@ fn first_commands() {
         ),
     ] {
         let call = move |_| room.single_call(words, temporary);
-        contestants.push((what.to_owned(), Box::new(call)));
+        contestants.push((name.to_owned(), Box::new(call)));
     }
     // The first one checks the level, and those after it trust the record of that.
     in_turns(&contestants, 3);
@@ -283,7 +283,7 @@ fn whole_calls() {
         return;
     };
     let mut contestants: Vec<Timed<'_>> = Vec::new();
-    for (what, command) in [
+    for (name, command) in [
         ("`true`", "true"),
         ("one file changed", "date +%N > ../project/d0/f0"),
         (
@@ -294,7 +294,7 @@ fn whole_calls() {
     ] {
         for (gate, files) in gates.iter().zip(FILES) {
             contestants.push((
-                format!("{what}, {files} files"),
+                format!("{name}, {files} files"),
                 Box::new(move |_| call(gate, command)),
             ));
         }

@@ -130,14 +130,14 @@ impl Room {
             .split_whitespace()
             .map(str::to_owned)
             .collect();
-        for (how, name) in [
+        for (option, name) in [
             ("--bind", "ws"),
             ("--ro-bind", "read"),
             ("--bind", "project"),
             ("--ro-bind", "project/.git"),
             ("--bind", "home"),
         ] {
-            words.extend([how.to_owned(), path(name), path(name)]);
+            words.extend([option.to_owned(), path(name), path(name)]);
         }
         words.extend(["--chdir".to_owned(), path("ws"), "--".to_owned()]);
         let mut command = Command::new("/usr/bin/bwrap");

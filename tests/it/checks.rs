@@ -212,8 +212,8 @@ fn a_check_that_takes_too_long_fails() {
     let checks = "checks: [{command: sleep 100, timeout: 1}]\non_check_failure: keep\n";
     let finished = project(checks, "").run();
     let verdicts = events(&finished, "checked");
-    let how = verdicts[0]["finding"]["how"].as_str().unwrap();
-    assert_eq!(how, "it took too long and was killed");
+    let failure = verdicts[0]["finding"]["how"].as_str().unwrap();
+    assert_eq!(failure, "it took too long and was killed");
 }
 
 /// Returns a project whose check passes for every answer but not for the delivery, because the

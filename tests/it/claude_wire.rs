@@ -123,11 +123,11 @@ async fn next_request(
     server: &ScriptedServer,
     backend: &RemoteBackend,
     events: &[ReplyEvent],
-    then: &[ChatMessage],
+    later_messages: &[ChatMessage],
 ) -> Value {
     let mut messages = simple_request().conversation.messages().to_vec();
     messages.push(assistant_message(events));
-    messages.extend_from_slice(then);
+    messages.extend_from_slice(later_messages);
     let conversation = Conversation::from_messages(messages);
     let request = ModelRequest {
         conversation: &conversation,
@@ -334,14 +334,14 @@ async fn thinking_goes_back_unchanged_with_the_results() {
         .into_iter()
         .collect();
     let first = "toolu_01T1x1fJ34qAmk2tNTrN7Up6";
-    let then = [
+    let later_messages = [
         result(first, "hello"),
         // The API requires results first, whatever else was said to the model.
         ChatMessage::User("An answer is there.".into()),
         result("toolu_02", ""),
         ChatMessage::User(" \n".into()),
     ];
-    let request = next_request(&server, &backend, &events.unwrap(), &then).await;
+    let request = next_request(&server, &backend, &events.unwrap(), &later_messages).await;
     let marked = json!({"type": "ephemeral"});
     let expected = json!([
         {"role": "user", "content": [{"type": "text", "text": "Go."}]},
@@ -566,8 +566,8 @@ async fn blocks_that_the_api_refuses_are_not_sent_back() {
     async fn check(blocks: &[Vec<String>], stop_reason: &str, expected: Value) {
         let (server, backend) = start_claude_server(stream(&[], "end_turn")).await;
         let events = events_of(blocks, stop_reason).await;
-        let then = [ChatMessage::User("Go on.".into())];
-        let request = next_request(&server, &backend, &events, &then).await;
+        let later_messages = [ChatMessage::User("Go on.".into())];
+        let request = next_request(&server, &backend, &events, &later_messages).await;
         let messages = request["messages"].as_array().unwrap();
         let content = match &messages[..] {
             [_, reply, _] => reply["content"].clone(),

@@ -54,7 +54,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
     let Some(id) = message.get("id") else {
         return ScriptedResponse::whole("202 Accepted", &[], "");
     };
-    let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+    let success = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
     let text_at = |place: EchoLocation| if location == place { words } else { "x" };
     match (message["method"].as_str().unwrap(), location) {
@@ -69,7 +69,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
                 "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "s", "version": "1"}, "instructions": text_at(EchoLocation::Greeting),
             });
-            whole(json_type, &given(able))
+            whole(json_type, &success(able))
         }
         ("tools/list", _) => {
             let about = text_at(EchoLocation::Description);
@@ -79,13 +79,13 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
                 {"name": "who", "description": about, "inputSchema": schema},
                 {"name": named, "inputSchema": {"type": "object"}},
             ]);
-            whole(json_type, &given(json!({ "tools": tools })))
+            whole(json_type, &success(json!({ "tools": tools })))
         }
         (_, EchoLocation::Progress) => {
             let token = &message["params"]["_meta"]["progressToken"];
             let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
                 {"progressToken": token, "progress": 1, "message": words}});
-            let result = given(json!({"content": [{"type": "text", "text": "ok"}]}));
+            let result = success(json!({"content": [{"type": "text", "text": "ok"}]}));
             ScriptedResponse::whole(
                 "200 OK",
                 &["content-type: text/event-stream"],
@@ -95,7 +95,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
         _ => {
             let text =
                 json!([{"type": "text", "text": format!("ok {}", text_at(EchoLocation::Answer))}]);
-            whole(json_type, &given(json!({ "content": text })))
+            whole(json_type, &success(json!({ "content": text })))
         }
     }
 }
@@ -173,14 +173,14 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
 /// Starts a token endpoint that gives a token to any client.
 fn token_giver() -> Endpoint {
     Endpoint::start_with(|_| {
-        let given = json!({
+        let tokens = json!({
             "access_token": format!("{TOKEN}other"), "token_type": "Bearer",
             "refresh_token": format!("{TOKEN}refresh-other"), "expires_in": 3600,
         });
         ScriptedResponse::whole(
             "200 OK",
             &["content-type: application/json"],
-            given.to_string(),
+            tokens.to_string(),
         )
     })
 }

@@ -198,7 +198,7 @@ impl DeliveryFixture {
         let mut left = vec![self.path(rel)];
         while let Some(path) = left.pop() {
             let meta = fs::symlink_metadata(&path).unwrap();
-            let what = if meta.is_dir() {
+            let content = if meta.is_dir() {
                 left.extend(
                     fs::read_dir(&path)
                         .unwrap()
@@ -211,7 +211,7 @@ impl DeliveryFixture {
                 let content = fs::read(&path).unwrap();
                 format!("{} {} {content:?}", meta.mtime(), meta.mtime_nsec())
             };
-            state.insert(path, format!("{:o} {what}", meta.mode()));
+            state.insert(path, format!("{:o} {content}", meta.mode()));
         }
         state
     }

@@ -339,11 +339,11 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn compare(&mut self, what: &str, path: &std::path::Path, got: bool, expected: bool) {
+    fn compare(&mut self, operation: &str, path: &std::path::Path, got: bool, expected: bool) {
         self.answers += 1;
         if got != expected {
             let path = path.display();
-            let difference = format!("{what} {path}: {got}, and {expected} was expected");
+            let difference = format!("{operation} {path}: {got}, and {expected} was expected");
             self.differences.push(difference);
         }
     }

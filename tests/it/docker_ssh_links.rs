@@ -83,9 +83,9 @@ fn wait_for_process(host: &LinkedHost, container: &str, line: &str) {
 
 /// Lists the containers and images of massgen's there.
 fn leftovers(host: &LinkedHost) -> String {
-    let list = |what: &[&str]| {
+    let list = |arguments: &[&str]| {
         let filter = ["--filter", "label=massgen.state"];
-        host.daemon.client_output(&[what, &filter].concat())
+        host.daemon.client_output(&[arguments, &filter].concat())
     };
     format!("{}{}", list(&["ps", "-aq"]), list(&["images", "-aq"]))
 }

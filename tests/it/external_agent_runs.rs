@@ -162,10 +162,10 @@ fn an_external_agent_reaches_the_hosts_that_are_listed_and_no_other() {
             );
         }
         let port = start_server();
-        let step = |how: &str, host: &str| {
+        let step = |method: &str, host: &str| {
             json!([
                 "shell",
-                format!("python3 $/given/reach.py {how} {host} {port}")
+                format!("python3 $/given/reach.py {method} {host} {port}")
             ])
         };
         let (reached, not) = ("status 0 reached", "status 0 not reached");

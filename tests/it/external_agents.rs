@@ -215,9 +215,9 @@ fn an_external_agent_takes_part_by_the_tools_that_it_is_offered() {
 fn an_external_agent_is_given_images_with_the_answer_to_its_call() {
     let server = "mcp_servers: [{name: h, command: python3, args: ['$/given/hostile.py']}]";
     let call = || json!(["call", "mcp__h__pictures", {"count": 1, "width": 3}]);
-    let given = "[massgen: the image that `mcp__h__pictures` gave] <image/png iVBORw0KG>";
+    let image_text = "[massgen: the image that `mcp__h__pictures` gave] <image/png iVBORw0KG>";
     for (keys, expected) in [
-        ("\n      image_input: true", given),
+        ("\n      image_input: true", image_text),
         (
             "",
             "[massgen: 1 image not shown: the model accepts text only]",
@@ -293,8 +293,8 @@ fn permissions_that_an_external_agent_asks_for_are_the_gates_to_give() {
 /// As Claude Code and opencode ask over the protocol.
 #[test]
 fn a_permission_is_decided_with_what_the_agent_announced_before() {
-    let ask = |kind: &str, given: Value, asked: Value| {
-        json!(["announced_permission", kind, given, asked])
+    let ask = |kind: &str, announced: Value, asked: Value| {
+        json!(["announced_permission", kind, announced, asked])
     };
     let places = |path: &str, dir: &str| json!({"kind": "other", "locations": [{"path": path}, {"path": dir}]});
     let run = |line: &str| json!({"rawInput": {"command": line}});

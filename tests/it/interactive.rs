@@ -230,8 +230,8 @@ fn the_first_question_is_skipped_if_a_path_is_open() {
         Project::new().config(&team(&agents, listed)),
     ));
     assert!(!terminal.all_output().contains("Add current directory"));
-    let given = with_files(ANSWERS).args(["--cwd-context", "ro"]);
-    let terminal = session(given);
+    let project = with_files(ANSWERS).args(["--cwd-context", "ro"]);
+    let terminal = session(project);
     assert!(!terminal.all_output().contains("Add current directory"));
     terminal.wait_for_output("(read)");
 }

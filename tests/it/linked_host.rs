@@ -300,10 +300,10 @@ fn boot() -> (Child, u32) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 3];
+    let mut greeting = [0; 3];
     let stdout = machine.stdout.as_mut().unwrap();
     stdout
-        .read_exact(&mut said)
+        .read_exact(&mut greeting)
         .expect("namespaces for another machine");
     let id = machine.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();

@@ -279,10 +279,10 @@ fn check_closed(keys: &str, expected: &[&str], opened: &str) {
         };
         warnings.map(text).collect::<Vec<String>>()
     };
-    let said = check(keys);
-    assert_eq!(said.len(), expected.len(), "{said:#?}");
-    for (said, expected) in said.iter().zip(expected) {
-        assert!(said.contains(expected), "{said}\n{expected}");
+    let warnings = check(keys);
+    assert_eq!(warnings.len(), expected.len(), "{warnings:#?}");
+    for (warning, expected) in warnings.iter().zip(expected) {
+        assert!(warning.contains(expected), "{warning}\n{expected}");
     }
     assert_eq!(check(opened), Vec::<String>::new(), "{opened}");
 }

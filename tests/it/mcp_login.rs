@@ -336,14 +336,14 @@ fn agents_share_the_connection_to_a_server() {
             "cwd: {id}\nmcp_servers: [{{name: t, url: '{url}', security: {{allow_localhost: true}}}}]"
         )
     };
-    let who = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
+    let calls = calls_of(&[("mcp__t__who", serde_json::json!({}))]);
     let replies = format!(
         "
 - when: {{system: \"{FINAL}\"}}
   calls: [{{name: mcp__t__who, arguments: {{}}}}]
 - when: {{system: \"{FINAL}\"}}
   text: presented
-{who}- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]
 - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
   repeat: true
 "

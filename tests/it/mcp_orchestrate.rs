@@ -178,8 +178,8 @@ fn a_run_is_started_followed_and_reported() {
 #[test]
 fn a_task_opens_nothing_and_changes_nothing_of_the_team() {
     let project = project(1, "");
-    let check = |given: Value, reasons: &[&str]| {
-        let steps = json!([{"tool": "run_task", "with": given}]);
+    let check = |input: Value, reasons: &[&str]| {
+        let steps = json!([{"tool": "run_task", "with": input}]);
         assert_refused(&run_server_steps(&project, &[], &steps)[0], reasons);
         assert_eq!(read(&project, "out/made.txt"), None);
     };

@@ -14,8 +14,8 @@ use crate::scripted_team::{agent, team};
 /// keys of it.
 fn project(url: &str, keys: &str) -> Project {
     let server = format!("{{name: t, url: '{url}', security: {{allow_localhost: true}}, {keys}}}");
-    let who = ("mcp__t__who", json!({}));
-    let calls = calls_of(&[who.clone(), who]);
+    let call = ("mcp__t__who", json!({}));
+    let calls = calls_of(&[call.clone(), call]);
     let replies = format!("{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]");
     let keys = format!("cwd: w1\nmcp_servers: [{server}]");
     Project::new()
@@ -90,8 +90,8 @@ impl OlderServer {
                         send_result(feed, id, &greeting);
                     }
                     "tools/list" => {
-                        let who = json!({"name": "who", "inputSchema": {"type": "object"}});
-                        send_result(feed, id, &json!({"tools": [who]}));
+                        let tool = json!({"name": "who", "inputSchema": {"type": "object"}});
+                        send_result(feed, id, &json!({"tools": [tool]}));
                     }
                     "tools/call" => (self.react_to_call)(feed, id),
                     _ => {}

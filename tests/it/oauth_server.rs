@@ -55,7 +55,7 @@ struct State {
     is_silent: bool,
     /// The beginning of the paths at which it only answers that it cannot be reached.
     down_below: Option<&'static str>,
-    given: usize,
+    issued_count: usize,
 }
 
 /// The server.
@@ -244,14 +244,14 @@ fn token(
         _ if state.is_revoked => return refused("invalid_grant"),
         _ => String::new(),
     };
-    state.given += 1;
-    let token = format!("{TOKEN}{}", state.given);
+    state.issued_count += 1;
+    let token = format!("{TOKEN}{}", state.issued_count);
     state.valid = (!behaviour.is_failing).then(|| (token.clone(), scopes.clone()));
     json_answer(&json!({
         "access_token": token,
         "token_type": "Bearer",
         "expires_in": 3600,
-        "refresh_token": format!("{TOKEN}refresh-{}", state.given),
+        "refresh_token": format!("{TOKEN}refresh-{}", state.issued_count),
         "scope": scopes,
     }))
 }
@@ -286,7 +286,7 @@ fn tools(
     let Some(id) = message.get("id") else {
         return Ok(None);
     };
-    if behaviour.is_forgetful && state.given == 1 && message["method"] == "tools/call" {
+    if behaviour.is_forgetful && state.issued_count == 1 && message["method"] == "tools/call" {
         return Err(unauthorized_response(host));
     }
     let result = match message["method"].as_str().unwrap() {

@@ -579,7 +579,7 @@ fn apply_refuses_a_project_with_an_unfinished_merge() {
 
 #[test]
 fn an_obstacle_to_a_directory_is_named() {
-    let check = |what: &str, make: fn(&Path)| {
+    let check = |description: &str, make: fn(&Path)| {
         let worked = finished_pipeline();
         let obstacle = worked.project().path("src/new");
         make(&obstacle);
@@ -587,7 +587,7 @@ fn an_obstacle_to_a_directory_is_named() {
             .then(["apply", "last"])
             .failure(4)
             .has_file("src/old.txt", "one\ntwo\n");
-        let named = format!("`src/new` ({what})");
+        let named = format!("`src/new` ({description})");
         assert!(refused.stderr().contains(&named), "{}", refused.stderr());
         fs::rename(&obstacle, refused.project().path("../away")).unwrap();
         expect_committed(refused.then(["apply", "last"]).success().project());

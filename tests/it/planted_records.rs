@@ -109,7 +109,7 @@ fn replaying_a_planted_run_starts_no_program() {
         }),
     ];
     let replies = |project: &Project| call("execute_command", &json!({"command": touch(project)}));
-    for (what, keys) in forgeries {
+    for (forgery, keys) in forgeries {
         let run = run_to_end("");
         let project = plant_record(&run, "replay.yaml", |project, text| {
             with_keys(text, &keys(&touch(project)))
@@ -122,9 +122,9 @@ fn replaying_a_planted_run_starts_no_program() {
         let stderr = finished.stderr();
         assert!(
             !finished.project().home("sprung").exists(),
-            "{what}\n{stderr}"
+            "{forgery}\n{stderr}"
         );
-        assert_ne!(finished.code(), Some(0), "{what}\n{stderr}");
+        assert_ne!(finished.code(), Some(0), "{forgery}\n{stderr}");
         assert!(
             stderr.contains("the team in `replay.yaml`") || stderr.contains("recorded team"),
             "{stderr}"
@@ -353,7 +353,7 @@ fn special_files_instead_of_records_do_not_block() {
     let run = run_to_end("");
     let mut commands = 0_usize;
     for (number, name) in READ.iter().enumerate() {
-        for (what, make) in all_or_one(&OBSTACLES, number) {
+        for (obstacle, make) in all_or_one(&OBSTACLES, number) {
             let mut project = plant_record(&run, "config.yaml", unchanged);
             for file in find_files(&project.path(".massgen"), name) {
                 fs::remove_file(&file).unwrap();
@@ -373,11 +373,11 @@ fn special_files_instead_of_records_do_not_block() {
                 let stderr = finished.stderr();
                 assert!(
                     finished.code().is_some(),
-                    "{what} as {name}: {arguments:?}\n{stderr}"
+                    "{obstacle} as {name}: {arguments:?}\n{stderr}"
                 );
                 assert!(
                     !stderr.contains("panicked"),
-                    "{what} as {name}: {arguments:?}\n{stderr}"
+                    "{obstacle} as {name}: {arguments:?}\n{stderr}"
                 );
                 commands += 1;
                 project = finished.then([""]);

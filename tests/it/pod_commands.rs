@@ -603,10 +603,10 @@ fn explain_says_which_network_a_pod_has() {
             .file("team.yaml", &team)
             .args(["explain", "command", "--config", "team.yaml", "true"])
             .success();
-        let said = explained.stdout();
+        let stdout = explained.stdout();
         assert!(
-            said.contains("a pod of `debian:12`") && said.contains(expected),
-            "{said}"
+            stdout.contains("a pod of `debian:12`") && stdout.contains(expected),
+            "{stdout}"
         );
     }
 }

@@ -46,20 +46,20 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
     if env::var_os(INSIDE).is_some() {
         return test();
     }
-    let unshare = |how: &str| {
+    let unshare = |flags: &str| {
         let mut command = Command::new("unshare");
-        command.args([how, "sh", "-ec"]);
+        command.args([flags, "sh", "-ec"]);
         command
     };
-    let can = |how: &&&str| {
-        let output = unshare(how).args([NETWORK, "sh", "true"]).output();
+    let can = |flags: &&&str| {
+        let output = unshare(flags).args([NETWORK, "sh", "true"]).output();
         output.is_ok_and(|output| output.status.success())
     };
     // Root needs no user namespace, and keeps all restrictions of processes.
-    let Some(how) = ["-nm", "-rnm"].iter().find(can) else {
+    let Some(flags) = ["-nm", "-rnm"].iter().find(can) else {
         return println!("skipped: no network of its own can be made here");
     };
-    let output = unshare(how)
+    let output = unshare(flags)
         .args([NETWORK, "sh"])
         .arg(env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])

@@ -568,9 +568,9 @@ fn a_hostile_archive_leads_nowhere() {
 
 /// Makes the file or directory at `path` look as if it was last used `days` days ago.
 fn age_file(path: &Path, days: u64) {
-    let then = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+    let last_use = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
     let file = fs::OpenOptions::new().read(true).open(path).unwrap();
-    file.set_modified(then).unwrap();
+    file.set_modified(last_use).unwrap();
 }
 
 /// Returns the numbers of sessions, runs and workspaces of a project.

@@ -376,8 +376,8 @@ fn at_level_landlock_commands_of_a_single_call_change_nothing_of_the_users() {
 }
 
 /// Kills a call once `is_so` is true.
-fn kill_when(mut call: Child, what: &str, is_so: impl FnMut() -> bool) {
-    wait_until(what, WAIT_TIME_MAX, is_so);
+fn kill_when(mut call: Child, condition: &str, is_so: impl FnMut() -> bool) {
+    wait_until(condition, WAIT_TIME_MAX, is_so);
     call.kill().unwrap();
     call.wait().unwrap();
 }

@@ -159,7 +159,7 @@ fn pipes_sockets_and_devices_are_never_opened() {
     disk.file("ws/file", "text");
     let gate = disk.gate(Coordination);
     let began = Instant::now();
-    for (name, what) in [("pipe", "named pipe"), ("socket", "socket")] {
+    for (name, kind) in [("pipe", "named pipe"), ("socket", "socket")] {
         for tool in ["read_text_file", "grep_files", "write_file", "edit_file"] {
             let arguments = match tool {
                 "grep_files" => json!({"path": name, "pattern": "x"}),
@@ -174,13 +174,13 @@ fn pipes_sockets_and_devices_are_never_opened() {
                 );
             } else {
                 assert!(
-                    call_refused(&gate, tool, &arguments).contains(what),
+                    call_refused(&gate, tool, &arguments).contains(kind),
                     "{tool} {name}"
                 );
             }
         }
         let copy = json!({"source_path": name, "destination_path": "copy"});
-        assert!(call_refused(&gate, "copy_file", &copy).contains(what));
+        assert!(call_refused(&gate, "copy_file", &copy).contains(kind));
     }
     call_refused(&gate, "read_text_file", &json!({"path": "zero"}));
     let whole = json!({"source_path": ".", "destination_path": disk.path("ws")});

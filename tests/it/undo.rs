@@ -236,11 +236,11 @@ fn apply_within(fixture: &DeliveryFixture, bytes: u64) -> (bool, String) {
 fn tree_contents(fixture: &DeliveryFixture) -> Vec<String> {
     let state = fixture.state("rw").into_iter();
     let root = fixture.path("rw");
-    let line = |(path, what): (std::path::PathBuf, String)| {
-        let what: Vec<&str> = what.split(' ').collect();
-        let content = what.last().copied().unwrap_or_default().to_owned();
+    let line = |(path, description): (std::path::PathBuf, String)| {
+        let description: Vec<&str> = description.split(' ').collect();
+        let content = description.last().copied().unwrap_or_default().to_owned();
         let rel = path.strip_prefix(&root).unwrap().display().to_string();
-        format!("{rel} {} {content}", what[0])
+        format!("{rel} {} {content}", description[0])
     };
     state.map(line).collect()
 }

@@ -239,7 +239,7 @@ impl KillSeries {
     /// Runs a command to its end, and checks that it has made its changes and that nothing is left
     /// of it and of all before it. Returns its duration.
     #[track_caller]
-    fn run_to_end(&self, what: &str) -> Duration {
+    fn run_to_end(&self, description: &str) -> Duration {
         self.restore();
         let begun = Instant::now();
         let code = self.await_end(&mut self.begin());
@@ -247,7 +247,7 @@ impl KillSeries {
         assert_eq!(
             code,
             Some(0),
-            "{:?}, {what}: {}",
+            "{:?}, {description}: {}",
             self.job,
             self.fixture.stderr()
         );
