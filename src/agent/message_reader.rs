@@ -27,7 +27,7 @@ pub struct ShownMessages {
 pub struct MessageReader {
     view: UserMessageView,
     /// The number of messages that it has looked through, whether they are for the agent or not.
-    seen: usize,
+    seen_count: usize,
     /// The number of steps that the agent has taken.
     steps: u32,
     recorded: VecDeque<ShownMessages>,
@@ -45,7 +45,7 @@ impl MessageReader {
     ) -> Self {
         Self {
             view,
-            seen: 0,
+            seen_count: 0,
             steps: 0,
             recorded,
             divergence,
@@ -59,7 +59,7 @@ impl MessageReader {
 
     /// Returns the number of the last message that the agent could have read.
     pub(super) fn known_messages(&self) -> u32 {
-        u32::try_from(self.seen).unwrap_or(u32::MAX)
+        u32::try_from(self.seen_count).unwrap_or(u32::MAX)
     }
 
     /// Counts a step of the agent.
@@ -84,8 +84,8 @@ impl MessageReader {
             .max()
             .copied()
             .unwrap_or_default();
-        self.seen = self
-            .seen
+        self.seen_count = self
+            .seen_count
             .max(usize::try_from(last_number).unwrap_or(usize::MAX));
         let messages = shown_messages.numbers.iter();
         Some(
@@ -97,14 +97,14 @@ impl MessageReader {
 
     /// Returns the messages for `agent` that have arrived since it last read messages.
     fn next_new(&mut self, agent: &AgentId) -> Vec<NumberedMessage> {
-        let new_messages = self.view.unread(agent, self.seen);
+        let new_messages = self.view.unread(agent, self.seen_count);
         // A message that arrives in the meantime is returned the next time.
         let last_number = new_messages
             .last()
             .map(|last| last.number)
             .unwrap_or_default();
-        self.seen = self
-            .seen
+        self.seen_count = self
+            .seen_count
             .max(usize::try_from(last_number).unwrap_or(usize::MAX));
         new_messages
     }
@@ -129,7 +129,11 @@ impl ModelSession {
         if reader.recorded.front().is_some_and(is_due) {
             return true;
         }
-        !self.follows_recording() && !reader.view.unread(&self.agent, reader.seen).is_empty()
+        !self.follows_recording()
+            && !reader
+                .view
+                .unread(&self.agent, reader.seen_count)
+                .is_empty()
     }
 
     /// Returns whether the next step follows a recording.

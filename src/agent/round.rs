@@ -41,10 +41,10 @@ pub struct AnswerLog {
 }
 
 impl AnswerLog {
-    /// Returns the new answers for `me`, who has seen the first `seen` and now sees those before
-    /// `end`: the latest of each other agent. No agent is shown an answer of its own.
-    fn unseen_by(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
-        let new_answers = self.answers.get(seen..end).unwrap_or_default();
+    /// Returns the new answers for `me`, who has seen the first `seen_count` and now sees those
+    /// before `end`: the latest of each other agent. No agent is shown an answer of its own.
+    fn unseen_by(&self, me: AgentNumber, seen_count: usize, end: usize) -> Vec<AnswerView> {
+        let new_answers = self.answers.get(seen_count..end).unwrap_or_default();
         let is_latest = |index: usize, answer: &AnswerView| {
             let mut later_answers = new_answers.iter().skip(index.saturating_add(1));
             !later_answers.any(|later| later.label.agent == answer.label.agent)
@@ -56,11 +56,16 @@ impl AnswerLog {
         shown_answers.map(|(_, answer)| answer.clone()).collect()
     }
 
-    /// Returns how many answers `me` has seen after the first `seen` when it is shown those of at
-    /// most `shown_max` others, in their order: of each, it is shown the latest.
-    fn visible_length_limited(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
+    /// Returns how many answers `me` has seen after the first `seen_count` when it is shown those
+    /// of at most `shown_max` others, in their order: of each, it is shown the latest.
+    fn visible_length_limited(
+        &self,
+        me: AgentNumber,
+        seen_count: usize,
+        shown_max: usize,
+    ) -> usize {
         let mut authors = BTreeSet::new();
-        let unseen = self.answers.iter().skip(seen);
+        let unseen = self.answers.iter().skip(seen_count);
         let shown_answers = unseen.take_while(|answer| {
             let author = answer.label.agent;
             if author != me {
@@ -68,7 +73,7 @@ impl AnswerLog {
             }
             authors.len() <= shown_max
         });
-        seen.saturating_add(shown_answers.count())
+        seen_count.saturating_add(shown_answers.count())
     }
 
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
@@ -85,11 +90,11 @@ impl AnswerLog {
             .map(|last| last.saturating_add(1))
     }
 
-    /// Returns how many answers `me` sees after the first `seen`: every agent knows its own.
-    fn visible_with_own(&self, me: AgentNumber, seen: usize) -> usize {
-        let unseen = self.answers.iter().skip(seen);
+    /// Returns how many answers `me` sees after the first `seen_count`: every agent knows its own.
+    fn visible_with_own(&self, me: AgentNumber, seen_count: usize) -> usize {
+        let unseen = self.answers.iter().skip(seen_count);
         let own_answers = unseen.take_while(|answer| answer.label.agent == me);
-        seen.saturating_add(own_answers.count())
+        seen_count.saturating_add(own_answers.count())
     }
 }
 
@@ -671,7 +676,7 @@ mod tests {
             answer(ben, 3),
         ];
         let log = AnswerLog { answers };
-        let length = |seen, shown_max| log.visible_length_limited(me, seen, shown_max);
+        let length = |seen_count, shown_max| log.visible_length_limited(me, seen_count, shown_max);
         assert_eq!([length(0, 0), length(1, 0)], [0, 2]);
         assert_eq!([length(0, 1), length(0, 2), length(3, 1)], [3, 5, 4]);
     }

@@ -329,13 +329,13 @@ impl UserMessageView {
         Self(watch::channel(Vec::new()).1)
     }
 
-    /// Returns the messages for `agent` after the first `seen`.
-    pub(super) fn unread(&self, agent: &AgentId, seen: usize) -> Vec<NumberedMessage> {
+    /// Returns the messages for `agent` after the first `seen_count`.
+    pub(super) fn unread(&self, agent: &AgentId, seen_count: usize) -> Vec<NumberedMessage> {
         let logged = self.0.borrow();
         let new_entries = logged
             .iter()
             .enumerate()
-            .skip(seen)
+            .skip(seen_count)
             .filter(|(_, logged)| logged.message.to.includes(agent));
         let new = new_entries.map(|(index, logged)| NumberedMessage {
             number: number_at(index),

@@ -128,8 +128,8 @@ mod tests {
                 threshold: *threshold,
             };
             let expected = below.map(|below| ScoreProblem::UnmetCriteria(below.to_vec()));
-            let found = rule.find_problem(scores, *answers, 5);
-            assert_eq!(found, expected, "{threshold} {answers} {scores:?}");
+            let actual = rule.find_problem(scores, *answers, 5);
+            assert_eq!(actual, expected, "{threshold} {answers} {scores:?}");
         }
     }
 

@@ -282,7 +282,7 @@ mod tests {
     #[track_caller]
     fn check(command: &str, expected: Option<&str>) {
         let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
-        let found = ServerPackage::parse(&words).map(|package| {
+        let actual = ServerPackage::parse(&words).map(|package| {
             let program = package.program.as_deref().unwrap_or("-");
             format!(
                 "{} > {program} {}",
@@ -290,7 +290,7 @@ mod tests {
                 package.arguments.join(" ")
             )
         });
-        assert_eq!(found.as_deref(), expected, "{command}");
+        assert_eq!(actual.as_deref(), expected, "{command}");
     }
 
     #[test]

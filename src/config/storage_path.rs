@@ -130,9 +130,9 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
         let base = AbsPath::new("/p").unwrap();
-        let found = StoragePath::parse(text)
+        let actual = StoragePath::parse(text)
             .map(|storage| storage.resolve(&base, Some(WORKSPACES)).to_string());
-        assert_eq!(found.as_deref(), expected, "{text}");
+        assert_eq!(actual.as_deref(), expected, "{text}");
     }
 
     #[test]

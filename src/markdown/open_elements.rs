@@ -394,8 +394,8 @@ mod tests {
         #[track_caller]
         fn check(style: &str, expected: [Option<bool>; 3]) {
             let read = InlineStyle::parse(style);
-            let found = [read.is_displayed, read.is_visible, read.has_size];
-            assert_eq!(found, expected, "{style}");
+            let actual = [read.is_displayed, read.is_visible, read.has_size];
+            assert_eq!(actual, expected, "{style}");
         }
         let (no, yes) = (Some(false), Some(true));
         check("", [None; 3]);

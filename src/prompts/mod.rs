@@ -696,11 +696,11 @@ mod tests {
                 ..input(&open_paths, &planning)
             };
             let text = coordination_system_prompt(&input);
-            let found = [
+            let actual = [
                 text.contains("Notes for later sessions"),
                 text.contains("verification_latest.md"),
             ];
-            assert_eq!(found, expected, "{text}");
+            assert_eq!(actual, expected, "{text}");
             assert!(final_system_prompt(&input, &[]).contains("Notes for later sessions"));
         }
     }

@@ -316,8 +316,8 @@ fn replace_brackets<'t>(text: &'t str, pattern: &MarkupPattern, replacement: &st
         let replace = |text: String, bracket: &&str| text.replace(*bracket, replacement);
         return Cow::Owned(pattern.brackets.iter().fold(text.to_owned(), replace));
     };
-    regex.replace_all(text, |found: &Captures<'_>| {
-        let rest = found.get(1).map_or("", |rest| rest.as_str());
+    regex.replace_all(text, |captures: &Captures<'_>| {
+        let rest = captures.get(1).map_or("", |rest| rest.as_str());
         format!("{replacement}{rest}")
     })
 }

@@ -214,8 +214,8 @@ mod tests {
             let pipeline = pipeline(ALL, until, 2);
             let is_meant =
                 |_: usize, stage: &PipelineStage| stage.role.name.as_str().starts_with(role);
-            let found = next_stage_where(&pipeline, last, is_meant);
-            assert_eq!(found, expected, "{until:?} {last:?} {role}");
+            let actual = next_stage_where(&pipeline, last, is_meant);
+            assert_eq!(actual, expected, "{until:?} {last:?} {role}");
         }
         let user = Some("user");
         check(user, None, "", Some((1, 0)));

@@ -238,11 +238,11 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
             .unwrap();
         assert_eq!(all.len(), 6);
         for missing in ["nothing", "dir", "directory/x", "", "-d/inner/file/x"] {
-            let found = bare_repository
+            let actual = bare_repository
                 .file(&tree, &rel(missing), 100)
                 .await
                 .unwrap();
-            assert_eq!(found, None, "{missing}");
+            assert_eq!(actual, None, "{missing}");
         }
         let none = bare_repository
             .files_below(&tree, &rel("directory"))

@@ -170,8 +170,8 @@ fn attribute_texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
 #[track_caller]
 fn check(attributes: &BTreeMap<String, String>, expected: &[(&str, &str)]) {
     for (key, value) in expected {
-        let found = attributes.get(*key).map(String::as_str);
-        assert_eq!(found, Some(*value), "{key} of {attributes:#?}");
+        let actual = attributes.get(*key).map(String::as_str);
+        assert_eq!(actual, Some(*value), "{key} of {attributes:#?}");
     }
 }
 

@@ -433,8 +433,8 @@ fn changing_a_setuid_file_clears_its_bits() {
         for (name, arguments) in calls {
             fs::set_permissions(&tool, fs::Permissions::from_mode(mode)).unwrap();
             call_successfully(&gate, name, &arguments);
-            let found = fs::metadata(&tool).unwrap().mode() & 0o7777;
-            assert_eq!(found, expected, "{name}: {mode:o}");
+            let actual = fs::metadata(&tool).unwrap().mode() & 0o7777;
+            assert_eq!(actual, expected, "{name}: {mode:o}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct TextPosition {
 /// The texts of one kind in a reply that have been emitted so far.
 #[derive(Debug, Default)]
 pub(super) struct TextDeduplicator {
-    seen: BTreeSet<TextPosition>,
+    seen_positions: BTreeSet<TextPosition>,
     last: Option<TextPosition>,
 }
 
@@ -26,7 +26,7 @@ impl TextDeduplicator {
         if text.is_empty() {
             return None;
         }
-        self.seen.insert(position);
+        self.seen_positions.insert(position);
         let position_before = self.last.replace(position);
         let is_another = position_before.is_some_and(|before| before != position);
         Some(if is_another {
@@ -38,7 +38,7 @@ impl TextDeduplicator {
 
     /// Returns the whole text at `position`, unless it has been emitted in pieces.
     pub(super) fn take_whole(&mut self, position: TextPosition, text: &str) -> Option<String> {
-        if self.seen.contains(&position) {
+        if self.seen_positions.contains(&position) {
             None
         } else {
             self.take_piece(position, text)

@@ -97,7 +97,8 @@ impl ConfigChecker<'_> {
         let mut mount: Vec<HostCredential> = Vec::new();
         for text in view.texts(&docker_credentials::MOUNT) {
             mount.extend(
-                HostCredential::from_name(text.value).filter(|found| !mount.contains(found)),
+                HostCredential::from_name(text.value)
+                    .filter(|credential| !mount.contains(credential)),
             );
         }
         let env_file = view

@@ -76,7 +76,8 @@ impl<'a> MappingView<'a> {
 
     /// Returns whether a key has this text.
     pub(super) fn has_text(&self, key: &TypedKey<Text>, text: &str) -> bool {
-        self.text(key).is_some_and(|found| found.value == text)
+        self.text(key)
+            .is_some_and(|text_value| text_value.value == text)
     }
 
     /// Returns the boolean of a key.

@@ -70,11 +70,11 @@ impl DiagnosticList {
     fn push(&mut self, diagnostic: Diagnostic) {
         let is_error = diagnostic.severity == Severity::Error;
         self.has_errors |= is_error;
-        let is_warning = |found: &Diagnostic| found.severity == Severity::Warning;
+        let is_warning = |finding: &Diagnostic| finding.severity == Severity::Warning;
         let mut earlier = self.diagnostics.iter_mut();
         // An error may have the message of an earlier warning, and stays an error.
-        let is_repeated = |found: &&mut Diagnostic| {
-            !is_error && is_warning(found) && found.message == diagnostic.message
+        let is_repeated = |finding: &&mut Diagnostic| {
+            !is_error && is_warning(finding) && finding.message == diagnostic.message
         };
         if let Some(warning) = earlier.find(is_repeated) {
             warning.repeats = warning.repeats.saturating_add(1);
@@ -95,7 +95,7 @@ impl DiagnosticList {
     /// Returns the findings in the order of the file; those about the whole file come first.
     fn finish(mut self) -> Vec<Diagnostic> {
         self.diagnostics
-            .sort_by_key(|found| found.span.as_ref().map_or(0, |span| span.start));
+            .sort_by_key(|finding| finding.span.as_ref().map_or(0, |span| span.start));
         if self.is_truncated {
             let message = format!("only the first {FINDINGS_MAX} findings are listed");
             self.diagnostics.push(Diagnostic::warning("", message));

@@ -39,7 +39,8 @@ impl ConfigDestination {
                 .with_hint("write a path below it, without `..`"));
         };
         let extension = path.as_path().extension();
-        let is_yaml = extension.is_some_and(|found| EXTENSIONS.iter().any(|yaml| found == *yaml));
+        let is_yaml =
+            extension.is_some_and(|extension| EXTENSIONS.iter().any(|yaml| extension == *yaml));
         if !is_yaml || text.ends_with('/') {
             let message = format!("{name} does not end in `.yaml` or `.yml`");
             return Err(
@@ -69,7 +70,7 @@ impl ConfigDestination {
     /// Returns whether runs use the config without `--config`. They trust it less than one that is
     /// named.
     pub fn is_found_config(&self) -> bool {
-        RelPath::new(FOUND_CONFIG).is_some_and(|found| found == self.0)
+        RelPath::new(FOUND_CONFIG).is_some_and(|path| path == self.0)
     }
 
     /// Returns the path.

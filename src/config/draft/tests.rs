@@ -107,14 +107,14 @@ fn check(draft: &TeamDraft, env: &[&str]) -> DraftCheck {
 }
 
 /// Lists findings as `severity group.entry.name: message`.
-fn finding_lines(found: &DraftCheck) -> Vec<String> {
+fn finding_lines(draft_check: &DraftCheck) -> Vec<String> {
     let line = |finding: &DraftFinding| {
         let at = finding.answer.map_or("draft".to_owned(), |at| {
             format!("{}.{}.{}", at.group, at.entry, at.name)
         });
         format!("{:?} {at}: {}", finding.severity, finding.message).to_lowercase()
     };
-    found.findings.iter().map(line).collect()
+    draft_check.findings.iter().map(line).collect()
 }
 
 /// Returns the text at a path of the YAML.
@@ -188,9 +188,9 @@ fn a_draft_becomes_short_yaml_with_comments() {
         "limits": [{"max_cost_usd": "2.50", "orchestrator_timeout_seconds": "900"}],
         "coordination": [{"delivery": "review", "voting_sensitivity": "strict"}],
     }));
-    let found = check(&draft, &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]);
-    assert_eq!(finding_lines(&found), [""; 0]);
-    insta::assert_snapshot!(found.yaml, @r##"
+    let draft_check = check(&draft, &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]);
+    assert_eq!(finding_lines(&draft_check), [""; 0]);
+    insta::assert_snapshot!(draft_check.yaml, @r##"
 # A team for massgen. `massgen config check FILE` checks it; docs/config.md lists all keys.
 
 # The team.
@@ -261,7 +261,7 @@ timeout_settings:
 # Whether you review the delivery before it is applied.
 delivery: review
 "##);
-    let config = found.loaded.unwrap().config;
+    let config = draft_check.loaded.unwrap().config;
     let networks = config.agents.iter().map(|agent| agent.commands.is_some());
     assert_eq!(networks.collect::<Vec<_>>(), [true, true, false]);
     let paths = config.orchestrator.context_paths.iter();
@@ -277,8 +277,8 @@ fn every_text_is_read_as_it_was_typed() {
             "checks": [{"command": text, "name": text}],
             "context_paths": [{"path": text}],
         }));
-        let found = check(&draft, &[]);
-        let yaml = &found.yaml;
+        let draft_check = check(&draft, &[]);
+        let yaml = &draft_check.yaml;
         if !text.trim().is_empty() {
             assert_eq!(text_at(yaml, "agents[0].system_message"), *text, "{yaml}");
             for path in [
@@ -296,11 +296,11 @@ fn every_text_is_read_as_it_was_typed() {
         let joined = |c: char| matches!(c, '\u{200d}');
         assert!(!yaml.chars().any(|c| hidden(c) && !joined(c)), "{yaml:?}");
         assert!(
-            found
+            draft_check
                 .findings
                 .iter()
-                .all(|found| !found.message.contains("YAML")),
-            "{found:?}"
+                .all(|finding| !finding.message.contains("YAML")),
+            "{draft_check:?}"
         );
     }
 }
@@ -332,15 +332,24 @@ fn agent() -> Value {
 #[track_caller]
 fn expect_findings(cases: &[(Value, &[&str], &[&str])]) {
     for (answers, env, expected) in cases {
-        let found = check(&draft(answers.clone()), env);
-        let lines = finding_lines(&found);
-        assert_eq!(lines.len(), expected.len(), "{lines:#?}\n{}", found.yaml);
+        let draft_check = check(&draft(answers.clone()), env);
+        let lines = finding_lines(&draft_check);
+        assert_eq!(
+            lines.len(),
+            expected.len(),
+            "{lines:#?}\n{}",
+            draft_check.yaml
+        );
         for expected in *expected {
             let is_said = lines.iter().any(|line| line.starts_with(expected));
-            assert!(is_said, "{expected} is not in {lines:#?}\n{}", found.yaml);
+            assert!(
+                is_said,
+                "{expected} is not in {lines:#?}\n{}",
+                draft_check.yaml
+            );
         }
         let has_error = lines.iter().any(|line| line.starts_with("error"));
-        assert_eq!(found.loaded.is_none(), has_error, "{lines:?}");
+        assert_eq!(draft_check.loaded.is_none(), has_error, "{lines:?}");
     }
 }
 
@@ -445,9 +454,9 @@ fn each_finding_is_beside_the_answer_that_it_concerns() {
 fn variables_are_filled_in_as_in_every_config() {
     let answers = |text: &str| json!({"agents": [{"id": "a", "type": "ollama", "model": "m", "system_message": text}]});
     let message = |text: &str, env: &[&str]| {
-        let found = check(&draft(answers(text)), env);
-        let warned = finding_lines(&found).join("; ");
-        let agents = found.loaded.unwrap().config.agents;
+        let draft_check = check(&draft(answers(text)), env);
+        let warned = finding_lines(&draft_check).join("; ");
+        let agents = draft_check.loaded.unwrap().config.agents;
         (agents[0].system_message.clone().unwrap(), warned)
     };
     assert_eq!(
@@ -493,9 +502,12 @@ fn the_first_draft_is_an_agent_of_a_vendor_whose_key_is_set() {
         assert_eq!(agents.len(), 1);
         assert_eq!(agents[0]["type"], vendor);
         assert_eq!(agents[0]["cwd"], "workspace1");
-        let found = check(&draft, env.as_slice());
-        let severities: Vec<FindingSeverity> =
-            found.findings.iter().map(|found| found.severity).collect();
+        let draft_check = check(&draft, env.as_slice());
+        let severities: Vec<FindingSeverity> = draft_check
+            .findings
+            .iter()
+            .map(|finding| finding.severity)
+            .collect();
         let expected: &[FindingSeverity] = match env {
             None => &[FindingSeverity::Note],
             Some(_) => &[],

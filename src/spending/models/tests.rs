@@ -33,10 +33,10 @@ fn check(pricing_vendor: PricingVendor, model: &str, expected: Option<&str>) {
         pricing_vendor,
         model,
     };
-    let found = list
+    let actual = list
         .find(&query)
         .map(|row| format!("{} {}", row.vendor.as_deref().unwrap(), row.name));
-    assert_eq!(found.as_deref(), expected, "{pricing_vendor:?} {model}");
+    assert_eq!(actual.as_deref(), expected, "{pricing_vendor:?} {model}");
 }
 
 #[test]

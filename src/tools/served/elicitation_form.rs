@@ -244,11 +244,11 @@ mod tests {
         let form = form(&json!({"a": schema}), &["a"]).unwrap();
         let mut answers = Map::new();
         let result = form.fields()[0].fill(Some(text), &mut answers);
-        let found = match result {
+        let actual = match result {
             Ok(()) => Ok(answers["a"].clone()),
             Err(expected_answer) => Err(expected_answer.unwrap()),
         };
-        assert_eq!(found, expected.map_err(str::to_owned), "{schema} {text}");
+        assert_eq!(actual, expected.map_err(str::to_owned), "{schema} {text}");
     }
 
     #[test]

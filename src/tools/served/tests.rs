@@ -263,11 +263,11 @@ fn paths(tool: &ServedTool, arguments: &Value) -> Result<Vec<String>, String> {
 
 #[track_caller]
 fn check_paths(arguments: &Value, expected: &[&str]) {
-    let found = paths(
+    let actual = paths(
         &describe_server_tool(&json!({"a": {}, "b": {}}), &[]),
         arguments,
     );
-    assert_eq!(found.unwrap(), expected, "{arguments}");
+    assert_eq!(actual.unwrap(), expected, "{arguments}");
 }
 
 #[test]
@@ -385,8 +385,8 @@ fn the_config_says_what_is_content() {
         (["other.a"], vec!["/x", "/y", "deep"]),
         (["deep"], vec!["/x", "/y", "deep"]),
     ] {
-        let found = paths(&describe_server_tool(&properties(), &content), &call).unwrap();
-        assert_eq!(found, expected, "{content:?}");
+        let actual = paths(&describe_server_tool(&properties(), &content), &call).unwrap();
+        assert_eq!(actual, expected, "{content:?}");
     }
 }
 

@@ -268,14 +268,14 @@ mod tests {
     fn agents_have_cells_as_long_as_these_are_wide_enough() {
         #[track_caller]
         fn check(width: u16, height: u16, count: usize, expected: Option<usize>) {
-            let found = match layout(Rect::new(0, 0, width, height), count) {
+            let actual = match layout(Rect::new(0, 0, width, height), count) {
                 OverviewLayout::Cells(cells) => {
                     let top = cells.first().map(|cell| cell.y);
                     Some(cells.iter().filter(|cell| Some(cell.y) == top).count())
                 }
                 OverviewLayout::Table => None,
             };
-            assert_eq!(found, expected, "{count} agents on {width}x{height}");
+            assert_eq!(actual, expected, "{count} agents on {width}x{height}");
         }
         check(80, 20, 1, Some(1));
         check(80, 20, 2, Some(2));

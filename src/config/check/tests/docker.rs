@@ -102,10 +102,12 @@ fn exposed_docker_credentials_are_one_warning() {
 #[track_caller]
 fn refuses(lines: &str, key: &str, words: &str) {
     let expected = format!("error {KEY}_{key}: {words}");
-    let found = findings(&in_docker(lines));
+    let findings = findings(&in_docker(lines));
     assert!(
-        found.iter().any(|finding| finding.starts_with(&expected)),
-        "{lines}\n{found:#?}"
+        findings
+            .iter()
+            .any(|finding| finding.starts_with(&expected)),
+        "{lines}\n{findings:#?}"
     );
 }
 

@@ -666,15 +666,15 @@ fn rules_that_fit_nothing_are_warned_of() {
         findings(&yaml)
     };
     let check = |list: &str, rule: &str, expected: &str| {
-        let found = rules(list, rule);
-        let fits = found.iter().any(|found| found.contains(expected));
-        assert!(fits, "{rule}\n{found:#?}\n{expected}");
+        let findings = rules(list, rule);
+        let fits = findings.iter().any(|finding| finding.contains(expected));
+        assert!(fits, "{rule}\n{findings:#?}\n{expected}");
     };
     let fits = |list: &str, rule: &str| {
-        let found = rules(list, rule);
+        let findings = rules(list, rule);
         let is_about =
-            |found: &String| found.contains("matches nothing") || found.contains("alone");
-        assert!(!found.iter().any(is_about), "{rule}\n{found:#?}");
+            |finding: &String| finding.contains("matches nothing") || finding.contains("alone");
+        assert!(!findings.iter().any(is_about), "{rule}\n{findings:#?}");
     };
     check("deny", "mcp(evry/*)", "no server `evry`");
     check("deny", "mcp(evry/*)", "did you mean `every`?");

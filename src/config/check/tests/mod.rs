@@ -77,17 +77,17 @@ fn config(yaml: &str) -> Config {
 
 /// Returns the findings of a YAML as `error KEY: MESSAGE (HINT)`.
 fn findings(yaml: &str) -> Vec<String> {
-    let found = match try_load(yaml) {
+    let diagnostics = match try_load(yaml) {
         Ok(loaded) => loaded.warnings,
         Err(invalid) => invalid.diagnostics,
     };
-    let lines = found.iter().map(|found| {
-        let severity = match found.severity {
+    let lines = diagnostics.iter().map(|finding| {
+        let severity = match finding.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let hint = found.suggestion.as_deref().unwrap_or("-");
-        format!("{severity} {}: {} ({hint})", found.key, found.message)
+        let hint = finding.suggestion.as_deref().unwrap_or("-");
+        format!("{severity} {}: {} ({hint})", finding.key, finding.message)
     });
     lines.collect()
 }
@@ -95,10 +95,10 @@ fn findings(yaml: &str) -> Vec<String> {
 /// Checks that each expected string is part of one finding, in order, and that there are no others.
 #[track_caller]
 fn check(yaml: &str, expected: &[&str]) {
-    let found = findings(yaml);
-    assert_eq!(found.len(), expected.len(), "{yaml}\n{found:#?}");
-    for (found, expected) in found.iter().zip(expected) {
-        assert!(found.contains(expected), "{yaml}\n{found}\n{expected}");
+    let findings = findings(yaml);
+    assert_eq!(findings.len(), expected.len(), "{yaml}\n{findings:#?}");
+    for (finding, expected) in findings.iter().zip(expected) {
+        assert!(finding.contains(expected), "{yaml}\n{finding}\n{expected}");
     }
 }
 
@@ -425,6 +425,6 @@ fn a_warning_is_given_once_and_never_hides_an_error() {
         invalid
             .diagnostics
             .iter()
-            .any(|found| found.severity == Severity::Error)
+            .any(|finding| finding.severity == Severity::Error)
     );
 }

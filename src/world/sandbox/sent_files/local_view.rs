@@ -117,7 +117,7 @@ impl ViewReader<'_> {
         // Directories that cannot be read are sent empty: commands here could not read them either.
         let mut masked_top: Option<AbsPath> = None;
         let root_rel = std::iter::once(RelPath::default());
-        for rel in root_rel.chain(listing.entries.into_iter().map(|found| found.rel)) {
+        for rel in root_rel.chain(listing.entries.into_iter().map(|entry| entry.rel)) {
             let path = root.join(rel.as_path());
             if self.masked.contains(&path)
                 && !masked_top.as_ref().is_some_and(|top| path.is_within(top))
