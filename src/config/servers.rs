@@ -451,7 +451,7 @@ impl AddressPolicy {
         if is_public(address) {
             return None;
         }
-        let (allowance, fault) = if address.is_loopback() || address.is_unspecified() {
+        let (allowance, problem) = if address.is_loopback() || address.is_unspecified() {
             (self.this_machine, URL_TO_THIS_MACHINE)
         } else if may_be_metadata_service(address) {
             (AddressAllowance::No, URL_TO_METADATA_SERVICE)
@@ -460,7 +460,7 @@ impl AddressPolicy {
         } else {
             (AddressAllowance::No, URL_TO_RESERVED_ADDRESS)
         };
-        (allowance == AddressAllowance::No).then_some(fault)
+        (allowance == AddressAllowance::No).then_some(problem)
     }
 
     /// Returns why `url` may not be connected to, judging by the URL alone. Host names are resolved
@@ -549,13 +549,13 @@ mod tests {
         };
         assert_eq!(addresses.address_problem(address), problem, "{host}");
         // What nothing allows is reported as such, not as a problem that a key would remove.
-        let closed_fault = AddressPolicy::default().address_problem(address);
+        let default_problem = AddressPolicy::default().address_problem(address);
         let is_allowable = matches!(
-            closed_fault,
+            default_problem,
             Some(URL_TO_THIS_MACHINE | URL_INTO_PRIVATE_NETWORK)
         );
-        assert!(closed_fault.is_some(), "{host} is not public");
-        assert_eq!(is_allowable, is_allowed, "{host}: {closed_fault:?}");
+        assert!(default_problem.is_some(), "{host} is not public");
+        assert_eq!(is_allowable, is_allowed, "{host}: {default_problem:?}");
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn answer(
             json_answer(&client)
         }
         ("GET", "/authorize") => authorize(query, behaviour, state),
-        ("POST", "/token") if behaviour.is_failing && state.given > 0 => {
+        ("POST", "/token") if behaviour.is_failing && state.issued_count > 0 => {
             ScriptedResponse::whole("502 Bad Gateway", &[], "")
         }
         ("POST", "/token") => token(request, behaviour, state),

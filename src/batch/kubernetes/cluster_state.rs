@@ -497,7 +497,7 @@ mod tests {
             event("newest", "lastTimestamp", "2026-03-01T10:00:02Z"),
             event("older", "eventTime", "2026-03-01T10:00:01.000000Z"),
         ]});
-        let fault = creation_fault(&events.to_string());
-        assert_eq!(fault.as_deref(), Some("newest"));
+        let problem = creation_problem(&events.to_string());
+        assert_eq!(problem.as_deref(), Some("newest"));
     }
 }

@@ -64,8 +64,8 @@ impl From<Error> for RunCallError {
 
 /// Why the arguments of a call do not fit.
 impl From<String> for RunCallError {
-    fn from(why: String) -> Self {
-        RunCallError::Reported(usage_error(why))
+    fn from(reason: String) -> Self {
+        RunCallError::Reported(usage_error(reason))
     }
 }
 

@@ -249,14 +249,14 @@ impl ConfigChecker<'_> {
             .unwrap_or(config_name);
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let bytes_max = FULL_NAME_BYTES_MAX.saturating_sub(CUSTOM_PREFIX.len());
-        let problem = if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_name_byte)
-        {
-            Some(format!("{} is not the name of a tool", quote(config_name)))
-        } else if names.tools.iter().any(|taken| taken == name) {
-            Some(format!("the name {} is taken by another tool", quote(name)))
-        } else {
-            None
-        };
+        let problem =
+            if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_name_byte) {
+                Some(format!("{} is not the name of a tool", quote(config_name)))
+            } else if names.tools.iter().any(|taken| taken == name) {
+                Some(format!("the name {} is taken by another tool", quote(name)))
+            } else {
+                None
+            };
         let Some(message) = problem else {
             names.tools.push(name.to_owned());
             return Some(name.to_owned());

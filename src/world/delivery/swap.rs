@@ -247,7 +247,7 @@ impl SlotExchange<'_> {
                 match self.exchange() {
                     Ok(()) => {}
                     Err(FileSystemError::Missing) => return Ok(SwapOutcome::Changed),
-                    Err(fault) => return Err(error),
+                    Err(error) => return Err(error),
                 }
                 self.verify_slot(from, Self::exchange)
             }

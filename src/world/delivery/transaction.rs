@@ -85,7 +85,7 @@ pub fn apply(
 /// Returns the real path of one of the user's trees.
 fn real_root(path: &AbsPath) -> Result<RealPath> {
     let real_path = open_root(path)?.real_path();
-    real_path.map_err(|fault| delivery_error("look at", path, fault))
+    real_path.map_err(|error| delivery_error("look at", path, error))
 }
 
 /// Returns the numbers of `count` steps from `first_number` on.

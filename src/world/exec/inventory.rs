@@ -47,8 +47,8 @@ impl TreeInventory {
                 names_left: names_max,
                 inventory: &mut inventory,
             };
-            if let Err(fault) = walk_untrusted(root.dir(), &mut visitor) {
-                inventory.add_partial(root.real(), format!("it could not be read: {fault}"));
+            if let Err(error) = walk_untrusted(root.dir(), &mut visitor) {
+                inventory.add_partial(root.real(), format!("it could not be read: {error}"));
             }
         }
         inventory

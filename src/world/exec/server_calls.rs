@@ -65,8 +65,8 @@ fn block_until_cancelled<T>(
     })
 }
 
-fn unusable_server_error(why: String) -> Error {
-    Error::new(ErrorKind::Environment, why).with_hint(
+fn unusable_server_error(reason: String) -> Error {
+    Error::new(ErrorKind::Environment, reason).with_hint(
         "see `docs/mcp.md` for the restrictions of servers and how to grant access, and \
          `docs/custom-tools.md` for tools of your own",
     )

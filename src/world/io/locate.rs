@@ -107,8 +107,8 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
 /// # Errors
 /// The path leads through more than [`LINKS_MAX`] symlinks, or the root directory cannot be opened.
 pub fn symlinks_on_path(path: &AbsPath) -> Result<Vec<RealPath>> {
-    let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
-    let root_path = root.real_path().map_err(|fault| open_error(path, fault))?;
+    let root = DirectoryHandle::open_root().map_err(|error| open_error(path, error))?;
+    let root_path = root.real_path().map_err(|error| open_error(path, error))?;
     let mut links = Vec::new();
     // Relative to the root directory.
     let mut place = RelPath::default();

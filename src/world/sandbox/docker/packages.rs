@@ -99,7 +99,8 @@ impl ReplaceableContainer {
             }
             let running_command = self.register_command();
             let container_command = self.agent_command(script, &self.workspace, &running_command);
-            if let Some(reason) = self.run_installation(guard, container_command, &running_command) {
+            if let Some(reason) = self.run_installation(guard, container_command, &running_command)
+            {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
