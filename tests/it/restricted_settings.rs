@@ -31,16 +31,17 @@ echo inside
 /// mounted over it, and prints it outside and inside a sandbox of the level `$1`.
 const DELETED_MOUNT_SCRIPT: &str = r#"
 set -e
-mkdir -p etc
-cp -a /etc/passwd /etc/group /etc/ld.so.c* etc || true
-echo OPEN > etc/open
-touch etc/secret
-echo CLOSED > file
-chmod 600 file
-mount --bind etc /etc
-mount --bind file /etc/secret
-rm file
-show='cat /etc/open /etc/secret'
+# Outside of what is open to the command.
+outside=$HOME/outside
+mkdir -p $outside/etc
+cp -a /etc/passwd /etc/group /etc/ld.so.c* $outside/etc || true
+touch $outside/etc/secret
+echo CLOSED > $outside/file
+chmod 600 $outside/file
+mount --bind $outside/etc /etc
+mount --bind $outside/file /etc/secret
+rm $outside/file
+show='cat /etc/secret'
 sh -c "$show"
 echo inside
 "$0" sandbox --sandbox "$1" -- sh -c "$show 2>&1; true"

@@ -684,7 +684,7 @@ const ASKS: &str = r#"
 
 #[test]
 fn a_subagent_that_waits_for_an_approval_takes_no_step_when_its_run_is_stopped() {
-    let rules = "permissions: {ask: [write_file], ask_timeout_seconds: 600}\n";
+    let rules = "permissions: {ask: ['write_file(**/own.txt)'], ask_timeout_seconds: 600}\n";
     let config = team(&[agent("a", "cwd: wa", ASKS)], &format!("{ENABLED}{rules}"));
     let project = Project::new().config(&config);
     let socket = project.home("ask.sock");
