@@ -45,11 +45,13 @@ enum CompletionKind {
     SandboxLevel,
 }
 
-/// What the words before the cursor decide about a completion.
+/// What the words before the cursor, and the option in its word, decide about a completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CompletionContext {
     /// What is completed; `None` if nothing is known about the position.
     kind: Option<CompletionKind>,
+    /// The part of the word before the value, such as `--agent=`; empty if the word is the value.
+    option_prefix: String,
     /// The config that these words name.
     config: Option<String>,
     /// The batch that these words name.
@@ -65,7 +67,7 @@ impl CompletionContext {
     }
 }
 
-/// Prints the values for the last of `words`, one on a line. There are none if anything fails.
+/// Prints what the last of `words` can become, one on a line. There is nothing if anything fails.
 pub(crate) fn print_values(
     host: &Host,
     words: &[String],
@@ -74,15 +76,18 @@ pub(crate) fn print_values(
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     // The scripts put `--` before the words of the command line.
     let words = words.strip_prefix(&["--"]).unwrap_or(&words);
-    let Some((prefix, earlier_words)) = words.split_last() else {
+    let Some((word, earlier_words)) = words.split_last() else {
         return Ok(());
     };
-    let context = find_context(earlier_words);
+    let context = find_context(earlier_words, word);
+    let option_prefix = &context.option_prefix;
+    let value_prefix = word.strip_prefix(option_prefix.as_str()).unwrap_or(word);
     let kind = context.kind;
     let mut values = kind.map_or_else(Vec::new, |kind| values(kind, &context, host));
-    values.retain(|value| value.starts_with(prefix) && value.chars().all(is_plain));
+    values.retain(|value| value.starts_with(value_prefix) && value.chars().all(is_plain));
     values.truncate(VALUES_MAX);
-    let lines: Vec<String> = values.into_iter().map(|value| value + "\n").collect();
+    let line = |value: String| format!("{option_prefix}{value}\n");
+    let lines: Vec<String> = values.into_iter().map(line).collect();
     output.result(&lines.concat())
 }
 
@@ -91,35 +96,44 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_./@:+-".contains(c)
 }
 
-/// Finds what can follow the words `earlier_words`.
-fn find_context(earlier_words: &[&str]) -> CompletionContext {
+/// Finds what `word` can become after the words `earlier_words`.
+fn find_context(earlier_words: &[&str], word: &str) -> CompletionContext {
     let mut command = CliArguments::full_command();
     let mut context = CompletionContext::default();
     let mut pending_option: Option<Arg> = None;
     let mut positionals = 0;
-    for word in earlier_words {
+    for earlier_word in earlier_words {
         if let Some(arg) = pending_option.take() {
-            context.read_option(&arg, word);
-        } else if let Some((arg, value)) = find_option(&command, word) {
+            context.read_option(&arg, earlier_word);
+        } else if let Some((arg, value)) = find_option(&command, earlier_word) {
             if let Some(value) = value {
                 context.read_option(arg, value);
             } else if matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) {
                 pending_option = Some(arg.clone());
             }
-        } else if let Some(subcommand) = command.find_subcommand(word).filter(|_| positionals == 0)
+        } else if let Some(subcommand) = command
+            .find_subcommand(earlier_word)
+            .filter(|_| positionals == 0)
         {
             command = subcommand.clone();
-        } else if !word.starts_with('-') {
+        } else if !earlier_word.starts_with('-') {
             let positional = command.get_positionals().nth(positionals);
             if positional.is_some_and(|arg| arg.get_id() == "batch") {
-                context.batch = Some((*word).to_owned());
+                context.batch = Some((*earlier_word).to_owned());
             }
             positionals += 1;
         }
     }
-    context.kind = match pending_option {
-        Some(arg) => kind_for_option(&arg),
-        None => {
+    let option = word
+        .split_once('=')
+        .filter(|(name, _)| name.starts_with("--"));
+    context.kind = match (pending_option, option) {
+        (Some(arg), _) => kind_for_option(&arg),
+        (None, Some((name, _))) => {
+            context.option_prefix = format!("{name}=");
+            find_option(&command, name).and_then(|(arg, _)| kind_for_option(arg))
+        }
+        (None, None) => {
             positional_at(&command, positionals).and_then(|arg| kind_for_positional(&command, arg))
         }
     };
@@ -263,7 +277,31 @@ mod tests {
 
     #[track_caller]
     fn check(before: &[&str], expected: Option<CompletionKind>) {
-        assert_eq!(find_context(before).kind, expected, "{before:?}");
+        assert_eq!(find_context(before, "").kind, expected, "{before:?}");
+    }
+
+    #[test]
+    fn the_value_in_the_word_of_an_option_is_completed() {
+        for (before, word, kind) in [
+            (&[][..], "--config=te", Some(CompletionKind::Config)),
+            (
+                &["explain", "path"],
+                "--agent=",
+                Some(CompletionKind::Agent),
+            ),
+            (&[], "--sandbox=a=b", Some(CompletionKind::SandboxLevel)),
+            (&[], "--unknown=a", None),
+            (&["logs", "show"], "--config=a", None),
+        ] {
+            let context = find_context(before, word);
+            assert_eq!(context.kind, kind, "{word}");
+            let name = word.split('=').next().unwrap();
+            assert_eq!(context.option_prefix, format!("{name}="));
+        }
+        // After an option, the whole word is its value.
+        let context = find_context(&["--config"], "--agent=a");
+        assert_eq!(context.kind, Some(CompletionKind::Config));
+        assert_eq!(context.option_prefix, "");
     }
 
     #[test]
@@ -289,7 +327,7 @@ mod tests {
         check(&["batch", "compare", "last"], Some(CompletionKind::Batch));
         check(&["batch", "apply", "last"], Some(CompletionKind::Cell));
         check(&["batch", "run"], None);
-        let context = find_context(&["batch", "apply", "batch_1"]);
+        let context = find_context(&["batch", "apply", "batch_1"], "");
         assert_eq!(context.batch.as_deref(), Some("batch_1"));
         check(&["a task"], None);
         for config in [
@@ -300,7 +338,7 @@ mod tests {
             &["-c=team.yaml"],
         ] {
             let words = [&["explain", "path"][..], config, &["--agent"]].concat();
-            let context = find_context(&words);
+            let context = find_context(&words, "");
             assert_eq!(context.config.as_deref(), Some("team.yaml"), "{config:?}");
             assert_eq!(context.kind, Some(CompletionKind::Agent), "{config:?}");
         }

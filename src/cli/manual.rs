@@ -23,10 +23,11 @@ const ZSH_FUNCTION: &str = "\n_massgen() {";
 /// them for options that take none.
 const BASH_VALUES: &str = r#"
 _massgen_values() {
-    local line cur whole head files
+    local line cur whole head files option=$3
     local -a before split
     _massgen "$@"
-    case $3 in
+    [[ $option == = ]] && option=${COMP_WORDS[COMP_CWORD-2]}
+    case $option in
         --agent|--sandbox|--session-id)
             COMPREPLY=()
             compopt +o bashdefault +o default 2>/dev/null ;;
@@ -37,7 +38,7 @@ _massgen_values() {
             fi ;;
     esac
     cur=${COMP_WORDS[COMP_CWORD]}
-    case $cur in @|:|=) cur= ;; esac
+    case $cur in @|:|=|=@) cur= ;; esac
     whole=${COMP_LINE:0:COMP_POINT}
     whole=${whole##*[[:space:]]}
     read -ra before <<< "${COMP_LINE:0:COMP_POINT-${#whole}}"
@@ -64,11 +65,13 @@ _massgen() {
     _massgen_arguments "$@"
 }
 "#;
-/// Adds what `massgen __complete` prints to the completions of fish.
+/// Adds what `massgen __complete` prints to the completions of fish. Fish completes the value of
+/// `--OPTION=VALUE` by itself.
 const FISH_VALUES: &str = r"
 function __massgen_values
     set -l words (commandline -opc)
-    command massgen __complete -- $words[2..-1] (commandline -ct) 2>/dev/null
+    command massgen __complete -- $words[2..-1] (commandline -ct) 2>/dev/null |
+        string replace -r -- '^--[a-z-]+=' ''
 end
 complete -c massgen -a '(__massgen_values)'
 complete -c massgen -s c -l config -r -a '(__massgen_values)'

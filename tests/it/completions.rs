@@ -191,7 +191,7 @@ fn a_script_that_does_not_quote_would_run_it() {
 }
 
 /// Names that are completed: the words before the cursor, and what the last one becomes.
-const COMPLETED: [(&str, &str); 8] = [
+const COMPLETED: [(&str, &str); 12] = [
     (
         "massgen --config @examples/basic/off",
         "@examples/basic/offline_demo",
@@ -209,9 +209,16 @@ const COMPLETED: [(&str, &str); 8] = [
         "massgen batch status batch_20",
         "batch_20260102_030405_abcd",
     ),
+    ("massgen --config=kept_t", "--config=kept_team"),
+    (
+        "massgen --config=@examples/basic/off",
+        "--config=@examples/basic/offline_demo",
+    ),
+    ("massgen --sandbox=landl", "--sandbox=landlock"),
+    ("massgen explain path x --agent=wri", "--agent=writer"),
 ];
-/// A name that is completed in steps in bash, and one whose `@` bash has quoted.
-const IN_STEPS: [(&str, &str); 2] = [
+/// Names that are completed in steps in bash, and those whose `@` bash has quoted.
+const IN_STEPS: [(&str, &str); 4] = [
     (
         "massgen --config @exa\tba\tof",
         "@examples/basic/offline_demo",
@@ -219,6 +226,14 @@ const IN_STEPS: [(&str, &str); 2] = [
     (
         "massgen --config \\@examples/basic/of",
         "@examples/basic/offline_demo",
+    ),
+    (
+        "massgen --config=@\tba\tof",
+        "--config=@examples/basic/offline_demo",
+    ),
+    (
+        "massgen --config=\\@examples/basic/of",
+        "--config=@examples/basic/offline_demo",
     ),
 ];
 /// A name with a space. For bash, such names were once several choices.
