@@ -33,7 +33,7 @@ pub struct DotenvAssignment {
     pub line: usize,
     /// The name of the variable.
     pub name: String,
-    /// The value as it is written: nothing is expanded.
+    /// The value without its quotes and backslashes; no variable in it is expanded.
     pub value: String,
 }
 

@@ -613,7 +613,7 @@ fn open_gate(team: &AgentTeam, member: &TeamMember, phase: Phase, cwd: &AbsPath)
         return Ok(gate);
     }
     let no_grants = PathPermissionManager::new(Vec::new(), phase);
-    Gate::open(no_grants, GatePolicy::single_call(real_path(cwd)?))
+    Gate::open(no_grants, GatePolicy::minimal(real_path(cwd)?))
 }
 
 fn no_team_error() -> Error {

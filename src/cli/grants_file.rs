@@ -151,7 +151,7 @@ impl GrantsFile {
             commands,
             read_before_delete,
             rules: Arc::clone(&self.rules),
-            ..GatePolicy::single_call(self.base.clone())
+            ..GatePolicy::minimal(self.base.clone())
         };
         Gate::open(manager, policy)
     }

@@ -24,7 +24,7 @@ pub struct ParsedCommandLine {
 pub enum UnparsedReason {
     /// It is not valid shell syntax, or the parser does not know it.
     Syntax,
-    /// The shell would parse it differently.
+    /// Shells differ about what it means, or from the parser.
     Ambiguous,
     /// It is too long or too complex.
     TooLarge,
@@ -141,7 +141,7 @@ impl SimpleCommand {
         self.words.iter().skip(1).filter_map(ShellWord::known_text)
     }
 
-    /// Iterates over the arguments that are not options.
+    /// Iterates over the arguments that do not begin with `-`: the operands, and values of options.
     pub fn operands(&self) -> impl DoubleEndedIterator<Item = String> {
         self.arguments()
             .filter(|argument| !argument.starts_with('-'))

@@ -1,4 +1,4 @@
-//! The text rules, as one table. Each looks at one simple command by its parsed words, and has
+//! The text rules, as one table. Each looks at one simple command as it was parsed, and has
 //! examples that it refuses and examples that it allows.
 
 use crate::commands::CommandPolicy::{self, Standard, Strict};

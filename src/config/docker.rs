@@ -1,5 +1,5 @@
-//! The configuration of an agent's container. By default it has no network, no credentials and no
-//! root user.
+//! The configuration of an agent's container. By default it has no network and no credentials,
+//! and its user has no more rights on this machine than massgen's user.
 
 use std::collections::BTreeMap;
 

@@ -93,8 +93,8 @@ fn section_reference(out: &mut String, section: &KeySection) {
     }
 }
 
-/// Writes the keys that massgen does not act on: those that are errors, and those that get a
-/// warning.
+/// Writes the keys that massgen does not act on: those that are errors, those that get a warning,
+/// and those that are accepted.
 fn unsupported_reference(out: &mut String, section: &KeySection) {
     let keys_with_effect = |is_selected: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
         let is_listed = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unsupported(effect) if is_selected(effect));

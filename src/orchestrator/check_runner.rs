@@ -210,13 +210,13 @@ impl CheckRunner {
         let policy = GatePolicy {
             commands: Some(environment),
             overlay,
-            ..GatePolicy::single_call(target.clone())
+            ..GatePolicy::minimal(target.clone())
         };
         let dir = user_path(&target)?;
         let left_out = checked_agent.left_out.clone();
         let work = move || {
             let manager = permission_manager(&grants, Phase::Final);
-            let call_policy = GatePolicy::single_call(target.clone());
+            let call_policy = GatePolicy::minimal(target.clone());
             let user_policy = policy.overlay.is_some().then_some(call_policy);
             let gate = Gate::open(manager.clone(), policy)?;
             let mut user_trees = None;

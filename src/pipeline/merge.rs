@@ -16,7 +16,7 @@ use crate::orchestrator::environments::{AgentEnvironments, EnvironmentSpec, Envi
 use crate::orchestrator::execution::validate_checks;
 use crate::orchestrator::grants::real_path;
 use crate::orchestrator::overlays::OverlayFactory;
-use crate::orchestrator::team::check_command_config;
+use crate::orchestrator::team::command_config_of_checks;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::commit::ANSWER_CHARS_MAX;
@@ -438,7 +438,7 @@ impl PipelineRun {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
         let commands = self.config.commands().next();
-        let command_config = check_command_config(commands, self.config.checks.sandbox);
+        let command_config = command_config_of_checks(commands, self.config.checks.sandbox);
         let grants = vec![Grant::tree(
             real_path(dir)?,
             GrantKind::Context,

@@ -1,5 +1,6 @@
 //! Converts values to parts of a sentence: truncated texts, lists and counts. It contains no
-//! sentence itself. Also escapes the hidden characters of foreign text, and reverses that.
+//! sentence itself. Also escapes the hidden characters of foreign text, and changes or encodes other
+//! text.
 
 mod hidden;
 pub(crate) mod json_value_count;
@@ -28,7 +29,8 @@ pub fn single_line(text: &str, chars_max: usize) -> String {
     truncate(&words.join(" "), chars_max)
 }
 
-/// Escapes every hidden character of a name, as `\n`: nothing in it looks like a separate line.
+/// Escapes every hidden character of a name, for example a line break as `\n`: nothing in it looks
+/// like a separate line.
 pub fn escape_name(name: &str) -> String {
     escape_hidden(name, AllowedLayout::Name).into_owned()
 }
@@ -90,7 +92,7 @@ pub fn without_colours(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reverses [`escape_text`]; `None` if the text contains nothing that it could have escaped.
+/// Reverses [`escape_text`] where it wrote `\u{…}`; `None` if the text contains nothing that it could have escaped.
 pub fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -324,7 +324,7 @@ fn gate(room: &Room) -> Option<Gate> {
     });
     let policy = GatePolicy {
         commands: Some(commands),
-        ..GatePolicy::single_call(RealPath::vouch(room.path("ws").as_path()))
+        ..GatePolicy::minimal(RealPath::vouch(room.path("ws").as_path()))
     };
     Some(Gate::open(room.manager(), policy).unwrap())
 }

@@ -58,7 +58,7 @@ fn check_at_the_gate(bencher: Bencher<'_, '_>) {
     std::fs::write(root.join("src/deep/a.rs"), "fn a() {}").unwrap();
     let root = root.to_str().unwrap();
     let base = RealPath::vouch(format!("{root}/.massgen/workspaces/w"));
-    let gate = Gate::open(manager(root), GatePolicy::single_call(base)).unwrap();
+    let gate = Gate::open(manager(root), GatePolicy::minimal(base)).unwrap();
     let path = UserPath::parse(format!("{root}/src/deep/a.rs")).unwrap();
     let call = || ToolCall::ReadTextFile {
         path: path.clone(),

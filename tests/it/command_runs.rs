@@ -217,7 +217,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
         ];
         let policy = GatePolicy {
             commands: Some(commands),
-            ..GatePolicy::single_call(real("ws"))
+            ..GatePolicy::minimal(real("ws"))
         };
         let manager = PathPermissionManager::new(grants, Phase::Coordination);
         let gate = Gate::open(manager, policy).unwrap();

@@ -187,7 +187,7 @@ fn gate(disk: &Disk, case: &Case) -> Gate {
         .iter()
         .find(|grant| grant.kind == GrantKind::Workspace)
         .unwrap();
-    let policy = GatePolicy::single_call(workspace.root.clone());
+    let policy = GatePolicy::minimal(workspace.root.clone());
     Gate::open(PathPermissionManager::new(grants, phase), policy).unwrap()
 }
 

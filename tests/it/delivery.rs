@@ -718,7 +718,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let root = fixture.source().grants[0].root.clone();
     let policy = GatePolicy {
         merge_bases: Some(bases.clone()),
-        ..GatePolicy::single_call(root)
+        ..GatePolicy::minimal(root)
     };
     let gate = Gate::open(fixture.source().manager(), policy).unwrap();
     call_successfully(&gate, "read_text_file", &json!({"path": "text"}));

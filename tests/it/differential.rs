@@ -362,7 +362,7 @@ fn compare_accesses(fixture: &TreeFixture, sandbox: &Sandbox) -> Comparison {
     });
     let policy = GatePolicy {
         commands: Some(commands),
-        ..GatePolicy::single_call(fixture.workspace.clone())
+        ..GatePolicy::minimal(fixture.workspace.clone())
     };
     let gate = Gate::open(fixture.manager.clone(), policy).unwrap();
     let mut compared = Comparison::default();

@@ -131,7 +131,7 @@ impl Disk {
     /// Opens the gate of a single call with these grants.
     pub(crate) fn gate_with(&self, grants: Vec<Grant>, phase: Phase) -> Gate {
         let manager = PathPermissionManager::new(grants, phase);
-        Gate::open(manager, GatePolicy::single_call(self.real("ws"))).unwrap()
+        Gate::open(manager, GatePolicy::minimal(self.real("ws"))).unwrap()
     }
 
     /// Opens the gate of a run that begins now.
@@ -153,7 +153,7 @@ impl Disk {
                 dir: self.real("home").join(&RelPath::new("kept").unwrap()),
             }),
             history: Arc::new(Mutex::new(AccessHistory::default())),
-            ..GatePolicy::single_call(self.real("ws"))
+            ..GatePolicy::minimal(self.real("ws"))
         };
         Gate::open(PathPermissionManager::new(self.grants(), phase), policy).unwrap()
     }

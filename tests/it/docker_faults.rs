@@ -285,7 +285,7 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
     let matches = Command::new("grep")
         .args([
             "-rhoE",
-            "the container engine closed the connection|container engine does not",
+            "the connection to the container engine failed|container engine does not",
         ])
         .arg(running.path(".massgen"))
         .output();

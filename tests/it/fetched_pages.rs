@@ -194,7 +194,7 @@ fn pages_of_open_hosts_are_read_and_no_others() {
                 (
                     "public.example",
                     "/image",
-                    "the page is image/png: only HTML, JSON and text",
+                    "the page is image/png: only HTML, JSON, XML and text",
                 ),
                 ("public.example", "/untyped", "the page is without a type"),
                 ("public.example", "/bytes", "bytes that are not text"),

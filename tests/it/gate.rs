@@ -170,7 +170,7 @@ fn roots_are_neither_removed_nor_moved() {
     let inner = disk.real("rw/inner/tree");
     grants.push(Grant::tree(inner, GrantKind::BuiltIn, Permission::Write));
     let manager = PathPermissionManager::new(grants, Final);
-    let policy = GatePolicy::single_call(disk.real("ws"));
+    let policy = GatePolicy::minimal(disk.real("ws"));
     let gate = DiskGate(&disk, Gate::open(manager, policy).unwrap());
     for path in [".", "$/ws", "$/rw", "$/rw/inner", "$/rw/inner/tree"] {
         gate.check("delete", path, "grant-root");
@@ -224,7 +224,7 @@ fn a_guard_takes_no_parents() {
     disk.file("ws/a", "a");
     let policy = GatePolicy {
         parent_dirs: ParentDirPolicy::Refused,
-        ..GatePolicy::single_call(disk.real("ws"))
+        ..GatePolicy::minimal(disk.real("ws"))
     };
     let manager = PathPermissionManager::new(disk.grants(), Coordination);
     let guarded = DiskGate(&disk, Gate::open(manager, policy).unwrap());
@@ -243,7 +243,7 @@ fn a_granted_file_opens_only_itself() {
         Grant::tree(disk.real("ws"), GrantKind::Workspace, Permission::Write),
         Grant::file(file, Permission::Write),
     ];
-    let policy = || GatePolicy::single_call(disk.real("ws"));
+    let policy = || GatePolicy::minimal(disk.real("ws"));
     let open = |phase| {
         let manager = PathPermissionManager::new(grants.clone(), phase);
         DiskGate(&disk, Gate::open(manager, policy()).unwrap())
@@ -294,7 +294,7 @@ fn a_grant_that_cannot_be_opened_is_an_error_that_names_it() {
     let grants = disk.grants();
     let open = || {
         let manager = PathPermissionManager::new(grants.clone(), Final);
-        Gate::open(manager, GatePolicy::single_call(disk.real("ws")))
+        Gate::open(manager, GatePolicy::minimal(disk.real("ws")))
     };
     assert!(open().is_ok());
     fs::rename(disk.path("ro"), disk.path("ro2")).unwrap();
@@ -382,7 +382,7 @@ fn no_grants_is_no_access() {
     disk.file("ws/a", "a");
     let open = |grants| {
         let manager = PathPermissionManager::new(grants, Final);
-        let policy = GatePolicy::single_call(disk.real("ws"));
+        let policy = GatePolicy::minimal(disk.real("ws"));
         DiskGate(&disk, Gate::open(manager, policy).unwrap())
     };
     let nothing = open(Vec::new());

@@ -261,7 +261,7 @@ impl ProgramFixture {
                 AgentAccess::Everything => ParentDirPolicy::Followed,
             },
             programs: Some(programs),
-            ..GatePolicy::single_call(real("ws"))
+            ..GatePolicy::minimal(real("ws"))
         };
         let manager = PathPermissionManager::new(grants, Phase::Final);
         Gate::open(manager, policy).unwrap()

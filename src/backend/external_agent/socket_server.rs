@@ -1,7 +1,8 @@
 //! The run's end of the agent socket. Receives an external agent's calls of massgen's tools and of
 //! those of servers over the Model Context Protocol, and the requests of its hooks, which ask
 //! whether a native tool may be used. A call waits for its answer; the gate answers a hook request.
-//! A request that cannot be read gets no answer, and then the hook denies.
+//! A request that cannot be parsed is denied; one that cannot be read gets no answer, and then the
+//! hook denies.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -200,7 +201,7 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
                 let _quit_reason = service.waiting().await;
             }
         }
-        Some(ConnectionPurpose::Query) => {
+        Some(ConnectionPurpose::HookRequest) => {
             // Without an answer, the hook denies.
             let request = timeout(HOOK_REQUEST_TIME_MAX, read_hook_request(&mut stream)).await;
             if let Ok(Ok(text)) = request

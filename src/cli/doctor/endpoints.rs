@@ -1,4 +1,5 @@
-//! Doctor checks of endpoints: requests each one's list of models once, if the user asks for it.
+//! Doctor checks of endpoints: requests the list of models of each one, once with each
+//! key, if the user asks for it.
 
 use std::time::Duration;
 

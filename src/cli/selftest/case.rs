@@ -60,13 +60,13 @@ pub enum ControlUser {
     Nobody,
 }
 
-/// One call and its expected outcome. In `args`, `command`, `grants` and `env`, `$ROOT` stands for
-/// the case's directory.
+/// One call and its expected outcome. In `args`, `command` and `env`, `$ROOT` stands for the
+/// case's directory.
 #[derive(Clone, Debug)]
 pub struct SelftestCase {
     /// Unique name.
     pub id: String,
-    /// Class of the case.
+    /// What the case is about, such as `symlinks`: the report counts the cases of each class.
     pub class: String,
     /// Description of the test.
     pub description: String,

@@ -113,7 +113,7 @@ impl BrowseRequest {
 pub(super) struct FileLookups {
     base: AbsPath,
     finder: Arc<FileFinder>,
-    /// The time since the list of files was read.
+    /// The time since the list of files was last read, or since the server started.
     index_age: Mutex<Stopwatch>,
     /// A slot for each lookup at the same time.
     slots: Arc<Semaphore>,
@@ -199,16 +199,18 @@ pub(super) async fn browse(
     }
 }
 
-/// Refuses a typed path that leads out of the directory by its text alone.
+/// Refuses a typed path that leads out of the directory by its text alone, is no path, or is too
+/// long.
 fn reject_outside_path(path: &str) -> ApiResult<()> {
-    let is_outside = path.starts_with('/')
-        || path.starts_with('~')
-        || path.contains('\0')
-        || path.split('/').any(|name| name == "..");
+    let is_outside =
+        path.starts_with('/') || path.starts_with('~') || path.split('/').any(|name| name == "..");
     if is_outside {
         let message = "the path leads out of the directory of the server";
         return Err(ApiError::invalid(message)
             .with_hint("type a path below it; a mention of another one needs no lookup"));
+    }
+    if path.contains('\0') {
+        return Err(ApiError::invalid("the path contains a NUL character"));
     }
     if path.len() > PATH_BYTES_MAX {
         let message = format!("the path is longer than {PATH_BYTES_MAX} bytes");

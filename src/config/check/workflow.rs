@@ -85,7 +85,7 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Refuses keys of agents that a pipeline's roles decide.
+    /// Refuses context paths that are open for writing, and keys of agents that their roles decide.
     pub(super) fn refuse_role_controlled_keys(&mut self, root: &MappingView<'_>, config: &Config) {
         let Some(workflow) = &config.workflow else {
             return;

@@ -105,13 +105,13 @@ pub(super) fn hook_command_config(commands: Option<&CommandLineConfig>) -> Comma
         mode: ExecutionMode::default(),
         network: NetworkPolicy::Off,
         env: BTreeMap::new(),
-        ..check_command_config(commands, None)
+        ..command_config_of_checks(commands, None)
     }
 }
 
 /// Returns how checks run on the work of an agent with these commands: without the user's lists of
 /// commands, which apply only to agents.
-pub fn check_command_config(
+pub fn command_config_of_checks(
     commands: Option<&CommandLineConfig>,
     sandbox: Option<SandboxLevelChoice>,
 ) -> CommandLineConfig {

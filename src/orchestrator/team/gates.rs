@@ -95,7 +95,7 @@ impl AgentTeam {
                 .map(|settings| settings.merge_bases.clone()),
             overlay: overlay.cloned(),
             rules: Arc::clone(&member.rules),
-            ..GatePolicy::single_call(base)
+            ..GatePolicy::minimal(base)
         })
     }
 

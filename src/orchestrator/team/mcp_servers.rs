@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::id::AgentId;
 use crate::orchestrator::environments::EnvironmentSpec;
 use crate::orchestrator::grants;
-use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_command_config};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, command_config_of_checks};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::tools::served::{SEPARATOR, SERVED_PREFIX, ServerName, ToolCatalogue, is_served_name};
@@ -37,7 +37,7 @@ pub(super) struct MemberServer {
     sandbox_config: Option<CommandLineConfig>,
 }
 
-/// Destinations for the output of servers in a run.
+/// What the servers of a run use of the user and of the run.
 #[derive(Clone, Debug)]
 pub struct ServerContext {
     /// The directory for their standard error.
@@ -169,9 +169,9 @@ impl AgentTeam {
             .with_hint("a warning says why; resume the run when the server works again"))
     }
 
-    /// Returns the gate for the servers that `member` shares with others: it covers what all
-    /// members may read, each in the same way. Returns `None` if it shares no server that is a
-    /// program.
+    /// Returns the gate for the servers that `member` shares with others: it covers those context
+    /// paths for which all members have the same grant. Returns `None` if it shares no server that
+    /// is a program.
     pub(super) fn shared_server_gate(&self, member: &TeamMember) -> Result<Option<Gate>> {
         let is_shared = |server: &MemberServer| match &server.config.transport {
             ServerTransport::Program(program) => program.instances == InstanceSharing::One,
@@ -185,7 +185,7 @@ impl AgentTeam {
             grant.kind == GrantKind::Context && members.all(|other| other.grants.contains(grant))
         };
         let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
-        let policy = GatePolicy::single_call(grants::real_path(&self.base)?);
+        let policy = GatePolicy::minimal(grants::real_path(&self.base)?);
         Gate::open(
             grants::permission_manager(&grants, Phase::Coordination),
             policy,
@@ -209,7 +209,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
             mode: program_mode(&program.run_in, commands),
             network: program.network.clone(),
             env: program.env.clone(),
-            ..check_command_config(commands, sandbox)
+            ..command_config_of_checks(commands, sandbox)
         }
     };
     let member_server = |config: &Arc<ServerConfig>| MemberServer {

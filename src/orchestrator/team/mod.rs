@@ -34,7 +34,7 @@ use crate::orchestrator::program_files::{
 };
 use crate::orchestrator::review::DeliverySettings;
 pub use crate::orchestrator::team::conversations::ModelConnection;
-pub use crate::orchestrator::team::environment_specs::check_command_config;
+pub use crate::orchestrator::team::environment_specs::command_config_of_checks;
 use crate::orchestrator::team::environment_specs::hook_command_config;
 use crate::orchestrator::team::mcp_servers::{MemberServer, ServerContext, member_servers};
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
@@ -236,7 +236,7 @@ impl AgentTeam {
                 rules: Arc::new(agent.permissions.rules.clone()),
                 workspace,
                 config: agent.clone(),
-                checks: check_command_config(agent.commands.as_ref(), config.checks.sandbox),
+                checks: command_config_of_checks(agent.commands.as_ref(), config.checks.sandbox),
                 hooks: hook_command_config(agent.commands.as_ref()),
                 programs: agent.programs.as_ref().map(CodeModeConfig::sandbox_config),
                 servers: member_servers(agent),

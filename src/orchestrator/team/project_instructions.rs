@@ -70,7 +70,7 @@ impl InstructionReader<'_> {
         // massgen reads them, not the agent: no hook decides about that, and no user is asked.
         let policy = GatePolicy {
             rules: Arc::clone(self.rules),
-            ..GatePolicy::single_call(self.base.clone())
+            ..GatePolicy::minimal(self.base.clone())
         };
         let gate = Gate::open(
             permission_manager(&opened_grants, Phase::Coordination),

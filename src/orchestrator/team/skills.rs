@@ -269,7 +269,7 @@ fn read_skills(
     }
     let policy = GatePolicy {
         rules: Arc::clone(rules),
-        ..GatePolicy::single_call(base.clone())
+        ..GatePolicy::minimal(base.clone())
     };
     let gate = Gate::open(permission_manager(grants, Phase::Coordination), policy)?;
     let mut names: BTreeSet<String> = BTreeSet::new();

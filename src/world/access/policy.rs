@@ -143,9 +143,9 @@ impl GatePolicy {
         }
     }
 
-    /// Returns the policy of a single call outside a run: no history, no conflicts to detect, and
-    /// no other tools than those for files.
-    pub fn single_call(base: RealPath) -> Self {
+    /// Returns the least policy, to which callers add what they need: no history, no conflicts to
+    /// detect, and no other tools than those for files.
+    pub fn minimal(base: RealPath) -> Self {
         Self {
             base,
             parent_dirs: ParentDirPolicy::Followed,

@@ -28,8 +28,8 @@ const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
 pub enum ConnectionPurpose {
     /// The Model Context Protocol follows.
     Protocol,
-    /// One query follows; the connection ends with the answer.
-    Query,
+    /// One request of a hook follows; the connection ends with the answer.
+    HookRequest,
 }
 
 impl ConnectionPurpose {
@@ -37,7 +37,7 @@ impl ConnectionPurpose {
     pub fn from_byte(first_byte: u8) -> Option<Self> {
         match first_byte {
             PROTOCOL_BYTE => Some(ConnectionPurpose::Protocol),
-            QUERY_BYTE => Some(ConnectionPurpose::Query),
+            QUERY_BYTE => Some(ConnectionPurpose::HookRequest),
             _ => None,
         }
     }

@@ -28,8 +28,8 @@ pub(super) fn fetch_url(
         .clone()
         .ok_or_else(|| ToolError::failed("no pages are read here"))?;
     let runtime = Handle::try_current().map_err(|_| ToolError::failed("no pages are read here"))?;
-    // A redirect to a page that rules deny or ask about is not followed: it needs a call of its
-    // own.
+    // A redirect to a page that is not open, or that rules deny or ask about, is not followed: it
+    // needs a call of its own.
     let is_allowed = |next_url: &PageUrl| {
         let judgement = gate.policy().rules.judge_page(next_url);
         let needs_no_approval =
@@ -97,7 +97,8 @@ fn decode(page: &FetchedPage) -> Result<String, ToolError> {
         } else {
             media_type
         };
-        let message = format!("the page is {media_description}: only HTML, JSON and text are read");
+        let message =
+            format!("the page is {media_description}: only HTML, JSON, XML and text are read");
         return Err(ToolError::failed(message));
     }
     if page.body.contains(&0) {

@@ -32,7 +32,7 @@ use crate::world::mcp::event_stream::EventStreamState;
 use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::lifecycle::{HandshakeChoice, ListeningTask, listen_for_changes};
 use crate::world::mcp::message_size::BoundedLines;
-use crate::world::mcp::program_host::ProgramHost;
+use crate::world::mcp::program_host::PreparedPlace;
 use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
 use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
@@ -165,7 +165,7 @@ impl McpClient {
     /// Starts a program and begins a connection with it.
     pub(super) async fn connect_program(
         launch: &ServerLaunch,
-        host: &ProgramHost<'_>,
+        host: &PreparedPlace<'_>,
         choice: HandshakeChoice,
         log: StderrFilter,
         listener: Option<ServerListener>,

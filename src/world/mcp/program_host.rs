@@ -46,9 +46,9 @@ pub(in crate::world) struct ContainerLaunch {
     pub(in crate::world) program: ContainerProgram,
 }
 
-/// A place in which a program can be started several times, one after the other.
+/// A place that is prepared: a program can be started there several times, one after the other.
 #[derive(Debug)]
-pub(super) enum ProgramHost<'l> {
+pub(super) enum PreparedPlace<'l> {
     /// A sandbox is built for each start.
     Sandbox(&'l SandboxLaunch),
     /// The container exists.
@@ -57,9 +57,9 @@ pub(super) enum ProgramHost<'l> {
 
 impl LaunchPlace {
     /// Prepares the place: creates the container. If the caller stops waiting, it is removed again.
-    pub(super) async fn prepare(&self) -> Result<ProgramHost<'_>, String> {
+    pub(super) async fn prepare(&self) -> Result<PreparedPlace<'_>, String> {
         match self {
-            LaunchPlace::Sandbox(launch) => Ok(ProgramHost::Sandbox(launch)),
+            LaunchPlace::Sandbox(launch) => Ok(PreparedPlace::Sandbox(launch)),
             LaunchPlace::Container(launch) => {
                 let ContainerLaunch {
                     containers,
@@ -72,13 +72,16 @@ impl LaunchPlace {
                 };
                 let container = run_blocking(create).await;
                 let container = container.map_err(|error| error.to_string())?;
-                Ok(ProgramHost::Container(&launch.program, Arc::new(container)))
+                Ok(PreparedPlace::Container(
+                    &launch.program,
+                    Arc::new(container),
+                ))
             }
         }
     }
 }
 
-impl ProgramHost<'_> {
+impl PreparedPlace<'_> {
     /// Starts the program and waits until it runs.
     ///
     /// # Errors
@@ -86,11 +89,11 @@ impl ProgramHost<'_> {
     /// [`ExitReason`](crate::world::sandbox::ExitReason) if the program is the cause.
     pub(super) async fn start(&self, log: StderrFilter) -> io::Result<(StdioProcess, StdioPipes)> {
         match self {
-            ProgramHost::Sandbox(launch) => {
+            PreparedPlace::Sandbox(launch) => {
                 let network = launch.network.clone();
                 StdioProcess::start(&launch.sandbox, &launch.policy, network, log)
             }
-            ProgramHost::Container(program, container) => {
+            PreparedPlace::Container(program, container) => {
                 let (program, container) = ((*program).clone(), Arc::clone(container));
                 run_blocking(move |_| container.start_program(program, log)).await
             }
@@ -100,8 +103,8 @@ impl ProgramHost<'_> {
     /// Returns the container, if it is one.
     pub(super) fn container(&self) -> Option<&Arc<ServerContainer>> {
         match self {
-            ProgramHost::Sandbox(_) => None,
-            ProgramHost::Container(_, container) => Some(container),
+            PreparedPlace::Sandbox(_) => None,
+            PreparedPlace::Container(_, container) => Some(container),
         }
     }
 }

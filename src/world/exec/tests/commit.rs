@@ -474,7 +474,7 @@ fn a_layer_over_a_read_only_tree_is_not_applied() {
             Phase::Coordination,
         ),
     ] {
-        let policy = GatePolicy::single_call(fixture.real("ws"));
+        let policy = GatePolicy::minimal(fixture.real("ws"));
         let gate = Gate::open(PathPermissionManager::new(grants, phase), policy).unwrap();
         let tool_error = commit(&gate, &fixture.layer(), &mut fixture.reported).unwrap_err();
         assert_eq!(tool_error.message, "its directory is not open for writing");

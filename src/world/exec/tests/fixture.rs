@@ -116,7 +116,7 @@ impl OverlayFixture {
             read_before_delete: ReadBeforeDelete::Enforced,
             conflicts,
             history: Arc::new(Mutex::new(AccessHistory::default())),
-            ..GatePolicy::single_call(self.real("ws"))
+            ..GatePolicy::minimal(self.real("ws"))
         };
         Gate::open(PathPermissionManager::new(grants, Phase::Final), policy).unwrap()
     }

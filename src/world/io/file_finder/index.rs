@@ -1,5 +1,4 @@
-//! Index of the files in a tree: a walk in the background adds its entries, and queries meanwhile
-//! see those found so far. Files that git ignores and massgen's state are left out.
+//! Index of the files in a tree, up to a limit: a walk in the background adds its entries. Files that git ignores and massgen's state are left out.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -68,8 +67,8 @@ struct EnclosingRepository {
 }
 
 impl FileIndex {
-    /// Starts walking `base`. Until the walk has ended, queries see the entries of the
-    /// walk `earlier`.
+    /// Starts walking `base`. Until the walk has ended, queries see the entries of the walk
+    /// `earlier`, if it had ended, and otherwise those found so far.
     pub(super) fn start(base: &AbsPath, earlier: Option<Arc<FileIndex>>) -> Arc<Self> {
         let earlier_entries = earlier.and_then(|index| index.shared.lock().complete_entries());
         let entries = IndexedEntries {
@@ -103,7 +102,7 @@ impl FileIndex {
         self.shared.lock().is_walking
     }
 
-    /// Returns the available entries, waiting at most `time_max` until the tree is complete.
+    /// Returns the available entries, waiting at most `time_max` until a walk has ended.
     pub(super) fn entries_within(&self, time_max: Duration) -> AvailableEntries {
         let entries = self.shared.lock();
         let is_incomplete = |entries: &mut IndexedEntries| entries.complete_entries().is_none();
@@ -143,7 +142,7 @@ impl Drop for FileIndex {
 }
 
 impl IndexedEntries {
-    /// Returns all entries, if the tree is complete.
+    /// Returns the entries of a walk that has ended, if there is one.
     fn complete_entries(&self) -> Option<Vec<Arc<[IndexEntry]>>> {
         if self.is_walking {
             self.earlier_entries.clone()

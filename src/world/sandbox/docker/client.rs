@@ -313,7 +313,7 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
         }
         error => {
             let reason = engine_message(&error.to_string());
-            format!("the container engine closed the connection: {reason}")
+            format!("the connection to the container engine failed: {reason}")
         }
     })
 }

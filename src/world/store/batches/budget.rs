@@ -20,7 +20,7 @@ use crate::spending::money::Money;
 use crate::spending::shared_budget::SharedBudget;
 use crate::world::store::batches::BatchDir;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::create_once::move_token;
+use crate::world::sys::state_files::create_once::move_exclusively;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::state_files::file_error;
@@ -178,7 +178,7 @@ impl BatchDir {
             .iter()
             .filter_map(|name| MoneyToken::parse(name, budget.token_picodollars));
         for token in tokens.filter(|token| token.counts(budget.tokens, &held_names)) {
-            move_token(&self.prepared_file(&token), &self.free_file(&token))?;
+            move_exclusively(&self.prepared_file(&token), &self.free_file(&token))?;
         }
         Ok(())
     }
@@ -256,7 +256,7 @@ impl BatchDir {
         // Unused tokens are given back first, so that another process that settles the cell in
         // between keeps and divides the same tokens.
         for token in &unused_tokens {
-            move_token(&self.held_file(cell, token), &self.free_file(token))?;
+            move_exclusively(&self.held_file(cell, token), &self.free_file(token))?;
         }
         match token_to_divide {
             Some((token, part)) => self.divide_token(cell, &token, part),
@@ -271,9 +271,9 @@ impl BatchDir {
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
         file::replace(&prepared_file, b"", FileDurability::ProcessExit)?;
         // Once this is done, the rest counts.
-        if move_token(&self.held_file(cell, token), &self.held_file(cell, &share))? {
+        if move_exclusively(&self.held_file(cell, token), &self.held_file(cell, &share))? {
             // Another process may have done this already.
-            return move_token(&prepared_file, &self.free_file(&rest)).map(drop);
+            return move_exclusively(&prepared_file, &self.free_file(&rest)).map(drop);
         }
         clear::remove(&prepared_file)
     }
@@ -342,7 +342,7 @@ impl BatchDir {
             // Parts are used first, so that they stay few.
             tokens.sort_by_key(|token| !token.is_part());
             for token in tokens {
-                if move_token(&self.free_file(&token), &self.held_file(cell, &token))? {
+                if move_exclusively(&self.free_file(&token), &self.held_file(cell, &token))? {
                     return Ok(Some(token));
                 }
             }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::directory_seal::DirectorySeal;
-use crate::world::sys::state_files::create_once::{create_once, move_token};
+use crate::world::sys::state_files::create_once::{create_once, move_exclusively};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
@@ -21,10 +21,11 @@ use crate::world::sys::state_files::{clear, file_error};
 pub(super) const RESULT_SUFFIX: &str = ".jsonl";
 /// Maximum size of a result, in bytes.
 const RESULT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The file that records that the work of a cell was prepared, and since when its project is the
-/// same as the user's.
+/// The file that records that the work of a cell was prepared, and when the copying of the user's
+/// project began.
 const PREPARED_FILE: &str = "prepared";
-/// The file with the number of the attempt that began the work of a cell.
+/// The file with the number of the attempt that began the work of a cell: each worker that takes the
+/// cell makes one more attempt.
 const FIRST_ATTEMPT_FILE: &str = "first_attempt";
 /// Maximum size of these two files, in bytes.
 const MARK_BYTES_MAX: u64 = 64;
@@ -48,7 +49,7 @@ impl CellDir {
         self.dir.join("work")
     }
 
-    /// Returns the directory of the changed files, in the form of a delivery's layer.
+    /// Returns the directory of the changed files, in the form of an overlay's upper layer.
     pub fn changes(&self) -> AbsPath {
         self.dir.join("changes")
     }
@@ -68,8 +69,8 @@ impl CellDir {
         self.prepared_ns().is_some()
     }
 
-    /// Returns since when its project is the same as the user's, by the clock of file timestamps,
-    /// in nanoseconds since 1970.
+    /// Returns when the copying of the user's project began, by the clock of file timestamps, in
+    /// nanoseconds since 1970: the copy has no later change of the user.
     pub fn prepared_ns(&self) -> Option<i64> {
         self.read_mark(PREPARED_FILE)?.trim().parse().ok()
     }
@@ -85,11 +86,11 @@ impl CellDir {
         String::from_utf8(bytes).ok()
     }
 
-    /// Records that the work was prepared, with a project as it was at `since_ns`.
-    pub fn mark_prepared(&self, since_ns: i64) -> Result<()> {
+    /// Records that the work was prepared, and that the copying began at `copy_began_ns`.
+    pub fn mark_prepared(&self, copy_began_ns: i64) -> Result<()> {
         file::replace(
             &self.dir.join(PREPARED_FILE),
-            since_ns.to_string().as_bytes(),
+            copy_began_ns.to_string().as_bytes(),
             FileDurability::ProcessExit,
         )
     }
@@ -196,12 +197,12 @@ impl BatchDir {
         )))
     }
 
-    /// Takes the result of `cell` back, so that the cell is run again; the result is kept apart.
-    /// Returns whether there was one.
+    /// Takes back the result that `attempt` published for `cell`, so that the cell is run again; the
+    /// result is kept in another directory. Returns whether there was one.
     pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<bool> {
         let withdrawn_dir = self.dir.join("earlier");
         let withdrawn_path = withdrawn_dir.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
-        move_token(&self.result_file(cell), &withdrawn_path)
+        move_exclusively(&self.result_file(cell), &withdrawn_path)
     }
 
     /// Returns the directory of the results.

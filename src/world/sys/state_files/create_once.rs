@@ -1,5 +1,5 @@
-//! Files that exactly one process creates, also on a network file system, and files that are moved
-//! as tokens. Nothing is ever replaced here.
+//! Files that exactly one process creates or moves, also on a network file system. Nothing is ever
+//! replaced here.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -58,8 +58,9 @@ fn create(
     }
 }
 
-/// Moves the file `from` to the free name `to`; returns whether it was there.
-pub(crate) fn move_token(from: &AbsPath, to: &AbsPath) -> Result<bool> {
+/// Moves the file `from` to the free name `to`. Of several processes that move it, exactly one gets
+/// `true`; for the others it is not there any more.
+pub(crate) fn move_exclusively(from: &AbsPath, to: &AbsPath) -> Result<bool> {
     match fs::rename(from.as_path(), to.as_path()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
