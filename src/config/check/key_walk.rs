@@ -142,8 +142,12 @@ impl ConfigChecker<'_> {
             self.warn_of_former_name(&path, &entry.key_span, &entry.key, current_name);
             current_name.clone_into(&mut entry.key);
         }
-        self.rename_value(&mut entry.value, key, &path, cwd);
-        self.read_foreign_value(entry, key, &path, cwd);
+        if !key.former_values.is_empty() {
+            self.rename_value(&mut entry.value, key, &path, cwd);
+        }
+        if !key.foreign_values.is_empty() {
+            self.read_foreign_value(entry, key, &path, cwd);
+        }
         match key.status {
             KeyStatus::Required | KeyStatus::Supported | KeyStatus::PassedOn => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
