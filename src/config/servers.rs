@@ -419,10 +419,10 @@ impl PartialEq for OauthClient {
 pub const URL_TO_THIS_MACHINE: &str = "`url` points to this machine";
 /// What is wrong with a URL that points into a private network.
 pub const URL_INTO_PRIVATE_NETWORK: &str = "`url` points into a private network";
-/// The fault of a URL that points to where clouds have metadata services. Nothing allows it.
+/// What is wrong with a URL that points to where clouds have metadata services. Nothing allows it.
 pub const URL_TO_METADATA_SERVICE: &str =
     "`url` points to a link-local address or a cloud's metadata service";
-/// The fault of a URL that points to any other address that is not public. Nothing allows it.
+/// What is wrong with a URL that points to another address that is not public. Nothing allows it.
 pub const URL_TO_RESERVED_ADDRESS: &str = "`url` points to a reserved address";
 
 /// Which non-public addresses a remote server may have.
