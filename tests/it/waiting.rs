@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Polling interval.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Timeout for what a program does as soon as it can.
-pub(crate) const WAIT_TIME_MAX: Duration = Duration::from_mins(1);
+pub(crate) const WAIT_TIME_MAX: Duration = Duration::from_mins(2);
 /// Timeout for the clock of the file system to advance, which takes a few milliseconds.
 const FILE_CLOCK_TIME_MAX: Duration = Duration::from_mins(2);
 
