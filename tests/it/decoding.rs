@@ -134,7 +134,7 @@ impl Decoding {
         let (last, others) = events.split_last().expect("a reply ends");
         let others: Vec<&ReplyEvent> = others
             .iter()
-            .map(|event| event.as_ref().expect("only the last event is a fault"))
+            .map(|event| event.as_ref().expect("only the last event is an error"))
             .collect();
         let (mut ids, mut text_bytes) = (vec![TAKEN_ID], 0);
         for event in others {
