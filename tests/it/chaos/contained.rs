@@ -133,22 +133,20 @@ fn check(limits: &Value, harmless: &CommandCase, hostile: &CommandCase) -> PeakU
     check_prepared(limits, harmless, hostile, ChaosFixture::massgen)
 }
 
-/// Returns the memory that a process has allocated at its peak so far, in MiB: without the pages of
-/// files, because how much of a program is resident depends on the page cache. Returns `None` if the
-/// process does not execute `program` yet: until then it shares its memory with this process.
+/// Returns the memory that a process has allocated, in MiB: without the pages of files, because how
+/// much of a program is resident depends on the page cache. Returns `None` if the process does not
+/// execute `program` yet: until then it shares its memory with this process.
 fn allocated_mib(process: u32, program: &Path) -> Option<u64> {
     let executed = fs::read_link(format!("/proc/{process}/exe")).ok()?;
     if executed != program {
         return None;
     }
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let kib = |name: &str| -> Option<u64> {
-        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().strip_suffix(" kB")?.parse().ok()
-    };
-    // The binary may lie on a tmpfs, whose pages count as shared memory.
-    let mapped_kib = kib("RssFile:")?.saturating_add(kib("RssShmem:")?);
-    Some(kib("VmHWM:")?.saturating_sub(mapped_kib) / 1024)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib / 1024)
 }
 
 /// Protects the machine if massgen fails to limit a bomb.
