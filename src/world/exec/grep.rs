@@ -103,10 +103,6 @@ impl GrepSearch {
             output_bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut file_matches)?;
-        if file_matches.lines.is_empty() {
-            // Its matches, if any, came before the NUL byte of a binary file, and do not count.
-            return Ok(());
-        }
         self.matches_left = self.matches_left.saturating_sub(file_matches.count);
         for line in file_matches.lines {
             self.lines.push(&line);
@@ -197,6 +193,7 @@ impl Sink for FileMatches {
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        // What was found before the NUL byte does not count.
         self.lines.clear();
         self.count = 0;
         Ok(false)
