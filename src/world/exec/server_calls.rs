@@ -59,8 +59,10 @@ fn block_until_cancelled<T>(
 ) -> std::result::Result<T, String> {
     Handle::current().block_on(async {
         tokio::select! {
-            result = work => result,
+            // Once the runtime shuts down, the timers of the work panic.
+            biased;
             () = cancelled.cancelled() => Err("the servers are no longer needed".to_owned()),
+            result = work => result,
         }
     })
 }
