@@ -478,6 +478,23 @@ async fn a_broken_repository_is_not_one_that_lacks_something() {
 }
 
 #[tokio::test]
+async fn a_work_tree_without_its_repository_is_not_a_directory_outside_of_one() {
+    let fixture = GitFixture::new();
+    let git = fixture.git().await;
+    let project = abs(&fixture.project());
+    let outside = ProjectRepository::discover(&git, &project).await.unwrap();
+    assert_eq!(outside, None);
+    write_file(&fixture.project().join(".git"), "gitdir: ../removed\n");
+    let error = ProjectRepository::discover(&git, &project)
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("`git rev-parse` failed"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn broken_settings_of_the_user_are_not_missing_ones() {
     let fixture = GitFixture::with_commit(&[("a.txt", "one\n")]);
     let project = fixture.open_project().await;

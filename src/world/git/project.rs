@@ -19,8 +19,9 @@ pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(super) const BRANCH_PREFIX: &str = "refs/heads/";
 /// Git's message about a repository of another user that this user has not marked as trusted.
 const UNTRUSTED_MESSAGE: &str = "dubious ownership";
-/// Git's message about a directory that no repository contains.
-const NO_REPOSITORY_MESSAGE: &str = "not a git repository";
+/// Git's message about a directory that no repository contains. Its message about a file `.git`
+/// whose repository is missing continues in another way.
+const NO_REPOSITORY_MESSAGE: &str = "not a git repository (or any ";
 /// The exit status of `git config`, `git rev-parse --quiet --verify` and `git symbolic-ref --quiet`
 /// for what does not exist.
 const NOT_FOUND_STATUS: i32 = 1;
