@@ -73,8 +73,10 @@ fn collect_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
             out.push(WordPiece::Text(text.to_owned()));
         }
         "ansi_c_string" => {
-            let text = strip_quotes(trimmed_text_of(node, source), "$'");
-            out.push(WordPiece::Text(decode_ansi_c(text)));
+            let quoted = trimmed_text_of(node, source);
+            let text = decode_ansi_c(strip_quotes(quoted, "$'"));
+            let unknown_piece = || WordPiece::Unknown(quoted.to_owned());
+            out.push(text.map_or_else(unknown_piece, WordPiece::Text));
         }
         "string" => quoted_pieces(node, source, out),
         "translated_string" => {
@@ -187,34 +189,54 @@ pub(super) fn unescape(raw: &str, escapable: &str) -> String {
     text
 }
 
-/// Decodes the text of `$'…'` as bash does: a NUL character ends it.
-fn decode_ansi_c(raw: &str) -> String {
-    let mut text = String::with_capacity(raw.len());
+/// Decodes the text of `$'…'` as bash does: a NUL character ends it. `None` if the bytes are not
+/// UTF-8: together with those of the next piece, they may be.
+fn decode_ansi_c(raw: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;
     while let Some((before, after)) = rest.split_once('\\') {
-        text.push_str(before);
+        bytes.extend_from_slice(before.as_bytes());
         let escape = decode_escape(after);
-        if escape.character == Some('\0') {
-            return text;
+        match escape.value {
+            EscapeValue::Byte(0) | EscapeValue::Character('\0') => {
+                return String::from_utf8(bytes).ok();
+            }
+            EscapeValue::Byte(byte) => bytes.push(byte),
+            EscapeValue::Character(character) => {
+                bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            EscapeValue::Nothing => {}
         }
-        text.extend(escape.character);
         rest = after.get(escape.length..).unwrap_or_default();
     }
-    text.push_str(rest);
-    text
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).ok()
 }
 
 /// What a backslash in `$'…'` means together with the text after it.
 struct AnsiCEscape {
-    /// The character, unless it means none.
-    character: Option<char>,
+    /// What bash writes in its place.
+    value: EscapeValue,
     /// How many bytes after the backslash belong to it.
     length: usize,
 }
 
+/// What bash writes for an escape sequence.
+enum EscapeValue {
+    /// Nothing.
+    Nothing,
+    /// A byte, which may be a part of a character.
+    Byte(u8),
+    /// A character.
+    Character(char),
+}
+
+/// A byte that is in no UTF-8, for bytes that are not UTF-8 either.
+const NOT_UTF8: EscapeValue = EscapeValue::Byte(0xff);
+
 /// A backslash that means itself, because no escape sequence follows.
 const LITERAL_BACKSLASH: AnsiCEscape = AnsiCEscape {
-    character: Some('\\'),
+    value: EscapeValue::Byte(b'\\'),
     length: 0,
 };
 
@@ -239,18 +261,18 @@ fn decode_escape(after: &str) -> AnsiCEscape {
             let (number, end) = decode_digits(after, 2, 16, usize::MAX);
             let has_closing_brace = after.get(end..).unwrap_or_default().starts_with('}');
             return AnsiCEscape {
-                character: Some(low_byte(number.unwrap_or_default())),
+                value: low_byte(number.unwrap_or_default()),
                 length: end.saturating_add(usize::from(has_closing_brace)),
             };
         }
-        'x' => return decode_number(after, 1, 16, 2, |number| Some(low_byte(number))),
+        'x' => return decode_number(after, 1, 16, 2, low_byte),
         'u' => return decode_number(after, 1, 16, 4, code_point),
         'U' => return decode_number(after, 1, 16, 8, code_point),
-        '0'..='7' => return decode_number(after, 0, 8, 3, |number| Some(low_byte(number))),
+        '0'..='7' => return decode_number(after, 0, 8, 3, low_byte),
         _ => return LITERAL_BACKSLASH,
     };
     AnsiCEscape {
-        character: Some(character),
+        value: EscapeValue::Character(character),
         length: first_character.len_utf8(),
     }
 }
@@ -260,32 +282,32 @@ fn decode_control_character(after: &str) -> AnsiCEscape {
     let Some(key) = after.chars().nth(1) else {
         return LITERAL_BACKSLASH;
     };
-    let character = match key {
-        '?' => '\u{7f}',
-        _ if key.is_ascii() => char::from_u32(u32::from(key.to_ascii_uppercase()) & 0x1f)
-            .unwrap_or(char::REPLACEMENT_CHARACTER),
-        _ => char::REPLACEMENT_CHARACTER,
+    let value = match u8::try_from(key.to_ascii_uppercase()) {
+        Ok(b'?') => EscapeValue::Byte(0x7f),
+        Ok(byte) if byte.is_ascii() => EscapeValue::Byte(byte & 0x1f),
+        // bash converts the first byte of the character, and keeps the others.
+        Ok(_) | Err(_) => NOT_UTF8,
     };
     // Ctrl and a backslash are written with two backslashes.
     let second_backslash = usize::from(after.starts_with("c\\\\"));
     AnsiCEscape {
-        character: Some(character),
+        value,
         length: 1 + key.len_utf8() + second_backslash,
     }
 }
 
-/// Decodes the number after the first `skip` bytes of `after` to a character. Without digits, the
-/// backslash means itself.
+/// Decodes the number after the first `skip` bytes of `after`. Without digits, the backslash means
+/// itself.
 fn decode_number(
     after: &str,
     skip: usize,
     radix: u32,
     digits_max: usize,
-    character_of: fn(u32) -> Option<char>,
+    value_of: fn(u32) -> EscapeValue,
 ) -> AnsiCEscape {
     let (number, end) = decode_digits(after, skip, radix, digits_max);
     number.map_or(LITERAL_BACKSLASH, |number| AnsiCEscape {
-        character: character_of(number),
+        value: value_of(number),
         length: end,
     })
 }
@@ -301,16 +323,18 @@ fn decode_digits(text: &str, skip: usize, radix: u32, digits_max: usize) -> (Opt
     ((count > 0).then_some(number), skip.saturating_add(count))
 }
 
-/// Returns the character whose number is the lowest byte of `number`, which is all that bash keeps.
-fn low_byte(number: u32) -> char {
-    char::from(number.to_le_bytes()[0])
+/// Returns the lowest byte of `number`, which is all that bash keeps.
+fn low_byte(number: u32) -> EscapeValue {
+    EscapeValue::Byte(number.to_le_bytes()[0])
 }
 
 /// Returns the character with this number. bash writes bytes for numbers that are no characters,
 /// and nothing for those with more than 31 bits.
-fn code_point(number: u32) -> Option<char> {
-    let is_written = i32::try_from(number).is_ok();
-    is_written.then(|| char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER))
+fn code_point(number: u32) -> EscapeValue {
+    if i32::try_from(number).is_err() {
+        return EscapeValue::Nothing;
+    }
+    char::from_u32(number).map_or(NOT_UTF8, EscapeValue::Character)
 }
 
 /// Returns the text between `open` and a single quote.

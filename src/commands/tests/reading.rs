@@ -293,6 +293,10 @@ fn words_are_what_shells_make_of_them() {
     word("$'a\\tb\\n\\'c\\x41\\101\\e'", Some("a\tb\n'cAA\u{1b}"));
     word("$'a\\qb\\xZZ\\uZ\\8\\c'", Some("a\\qb\\xZZ\\uZ\\8\\c"));
     word("$'\\c?\\c\\\\\\x{7a}\\u7a'", Some("\u{7f}\u{1c}zz"));
+    word("$'\\xc3\\xbc\\303\\274\\u00fc'", Some("üüü"));
+    // Bytes that are no text by themselves.
+    word("$'\\xc3'$'\\xbc'", None);
+    word("$'\\ud800'", None);
     word("\"\"", Some(""));
     word("{}", Some("{}"));
     word("a=b", Some("a=b"));
