@@ -451,6 +451,30 @@ fn a_version_that_cannot_be_kept_is_a_failure_of_its_file_alone() {
 }
 
 #[test]
+fn what_a_conflict_blocks_is_not_what_the_user_declined() {
+    let fixture = DeliveryFixture::new();
+    fixture.write("rw/plain/two", "2\n");
+    fixture.run("rm -r plain; echo f > plain; echo 2 > src/app.py");
+    let delivery = fixture.delivery();
+    let plan = planned_since(&fixture, &delivery, || {
+        fixture.write("rw/plain/two", "my\n")
+    });
+    let changes = apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    let blocked = "denied: it cannot be applied without a path that stays as it is";
+    assert_eq!(
+        fixture.lines(&changes),
+        [
+            &format!("plain {blocked}"),
+            &format!("plain/deep/one {blocked}"),
+            "plain/two denied: you changed it since the run began",
+            "src/app.py changed",
+        ]
+    );
+    assert_eq!(fixture.text("rw/plain/two"), "my\n");
+    assert_eq!(fixture.text("rw/plain/deep/one"), "1\n");
+}
+
+#[test]
 fn an_empty_directory_is_removed_only_if_that_is_selected() {
     let fixture = DeliveryFixture::new();
     fs::create_dir(fixture.path("rw/bare")).unwrap();

@@ -38,6 +38,8 @@ use crate::world::sys::state_files::dir as state_dir;
 
 /// The reason for a change that was not applied because the user did not accept it.
 const DECLINED_REASON: &str = "you did not take it";
+/// The reason for a change that cannot be applied because of a conflict about another path.
+const BLOCKED_REASON: &str = "it cannot be applied without a path that stays as it is";
 
 /// Applies the accepted changes of `plan`. The agent's versions of files that the user has changed
 /// in the meantime are written to `conflicts_dir`. Returns what happened to every path.
@@ -281,7 +283,10 @@ fn report_changes(
             },
         });
     }
-    for (entry, outcome) in plan.entries.iter().zip(outcomes) {
+    // What stays even if everything is selected, the user has not declined.
+    let possible_choices = plan.select_all();
+    let choices_and_outcomes = possible_choices.iter().zip(outcomes);
+    for (entry, (possible_choice, outcome)) in plan.entries.iter().zip(choices_and_outcomes) {
         let path = plan.path(entry);
         let reason = match (outcome, entry.conflict) {
             (Some(SwapOutcome::Done), _) => None,
@@ -290,6 +295,7 @@ fn report_changes(
                 Some("it holds files that you made since the run began")
             }
             (None, Some(conflict)) => Some(conflict.reason()),
+            (None, None) if *possible_choice == DeliveryChoice::Leave => Some(BLOCKED_REASON),
             (None, None) => Some(DECLINED_REASON),
         };
         let mode_change = mode_change(entry);
