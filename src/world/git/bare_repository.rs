@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::object_cache::GitObjectCache;
-use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
+use crate::world::git::project::{NOT_FOUND_STATUS, ProjectRepository, SHALLOW_BYTES_MAX};
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy_text, text};
 use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -16,9 +16,6 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The exit status of `git merge-tree` for conflicts (git-merge-tree(1)).
 const CONFLICT_STATUS: i32 = 1;
-/// The exit status of `git rev-parse --quiet --verify` for a name that is no object
-/// (git-rev-parse(1)).
-const NO_SUCH_NAME_STATUS: i32 = 1;
 /// The mode of a tree entry that is a commit of another repository.
 const SUBMODULE_MODE: &str = "160000";
 
@@ -163,7 +160,7 @@ impl BareRepository {
         let output = self.try_run_git(&arguments).await?;
         match output.code {
             0 => parse_id(&output.stdout).map(Some),
-            NO_SUCH_NAME_STATUS => Ok(None),
+            NOT_FOUND_STATUS => Ok(None),
             _ => Err(self.git_error(&arguments, &output.stderr)),
         }
     }

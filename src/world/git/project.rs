@@ -24,7 +24,7 @@ const UNTRUSTED_MESSAGE: &str = "dubious ownership";
 const NO_REPOSITORY_MESSAGE: &str = "not a git repository (or any ";
 /// The exit status of `git config`, `git rev-parse --quiet --verify` and `git symbolic-ref --quiet`
 /// for what does not exist.
-const NOT_FOUND_STATUS: i32 = 1;
+pub(super) const NOT_FOUND_STATUS: i32 = 1;
 
 /// A repository of the user with a working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,13 +10,11 @@ use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::import::{LineEndings, paths};
 use crate::world::git::next_index::{NextIndex, repository_changed_error};
 use crate::world::git::object::{CommitAuthor, ObjectId};
-use crate::world::git::project::{BRANCH_PREFIX, ProjectRepository};
+use crate::world::git::project::{BRANCH_PREFIX, NOT_FOUND_STATUS, ProjectRepository};
 use crate::world::git::{GitInvocation, text};
 use crate::world::sys::process;
 use crate::world::sys::state_files::file;
 
-/// The exit status of `git config` for a setting that does not exist (git-config(1)).
-const NO_SUCH_SETTING_STATUS: i32 = 1;
 /// Git's message about an identity that the user has not set.
 const UNSET_IDENTITY_MESSAGE: &str = "Author identity unknown";
 /// The files next to the index that show an unfinished operation, each with its name.
@@ -81,7 +79,7 @@ impl CommitReceiver<'_> {
             .await?;
         match output.code {
             0 => text(&output.stdout).map(|value| Some(value.to_owned())),
-            NO_SUCH_SETTING_STATUS => Ok(None),
+            NOT_FOUND_STATUS => Ok(None),
             _ => Err(self.call(&arguments).git_error(&output.stderr)),
         }
     }
