@@ -6,14 +6,12 @@ use std::path::Path;
 
 use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::tools::call::LineRange;
+use crate::world::sandbox::output_text::character_tail_len;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
 
 /// The most bytes that are skipped to find a line.
 const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-
-/// The most bytes after the first one of a character in UTF-8.
-const CONTINUATION_BYTES_MAX: usize = 3;
 
 /// The byte order mark, which some editors put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -256,16 +254,6 @@ fn skip_line(file: &mut impl BufRead) -> Result<u64, TextReadError> {
     }
 }
 
-/// Returns where the first character begins in text that may begin inside one.
-fn first_character(bytes: &[u8]) -> usize {
-    let is_continuation = |byte: &&u8| matches!(**byte, 0x80..=0xbf);
-    bytes
-        .iter()
-        .take(CONTINUATION_BYTES_MAX)
-        .take_while(is_continuation)
-        .count()
-}
-
 fn read_tail(
     mut file: FileContent,
     lines: u64,
@@ -296,7 +284,7 @@ fn read_tail(
         // it begins in the middle of a character at worst.
         None if is_cut => {
             let newline = bytes.iter().take(end).position(|byte| *byte == b'\n');
-            newline.map_or_else(|| first_character(&bytes), |at| at + 1)
+            newline.map_or_else(|| character_tail_len(&bytes), |at| at + 1)
         }
         None => 0,
     };

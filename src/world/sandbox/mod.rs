@@ -30,7 +30,7 @@ use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 pub mod interrupt;
-mod output_text;
+pub(in crate::world) mod output_text;
 pub mod output;
 pub mod disk_watch;
 pub mod proxy;

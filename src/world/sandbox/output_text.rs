@@ -36,7 +36,7 @@ pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
 }
 
 /// Returns the number of bytes at the start that continue a character begun earlier.
-pub(super) fn character_tail_len(bytes: &[u8]) -> usize {
+pub(in crate::world) fn character_tail_len(bytes: &[u8]) -> usize {
     let first_bytes = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
     first_bytes
         .take_while(|byte| is_continuation(**byte))
