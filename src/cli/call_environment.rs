@@ -265,5 +265,5 @@ fn no_sandbox_error(reasons: &[String]) -> Error {
     );
     Error::new(ErrorKind::Environment, message)
         .with_hint("see the sandbox section of `massgen doctor`")
-        .with_hint("or use containers: `command_line_execution_mode: docker`")
+        .with_hint("or use containers: `--docker IMAGE`, or `command_line_execution_mode: docker`")
 }

@@ -126,7 +126,7 @@ impl ReplayReport<'_> {
     }
 }
 
-/// Returns both sides of a difference, from a little before they differ.
+/// Returns both sides of a difference; long ones begin a little before they differ.
 fn difference_sides(difference: &ReplayDifference) -> (String, String) {
     let side = |compared: &Option<ComparedEvent>| {
         let description = compared.as_ref().map(describe_event);

@@ -1,5 +1,5 @@
 //! The plan of an agent: the steps of its work in order, each with its status. An update replaces
-//! the whole plan, so the last one is the plan. Bounded, however it was written.
+//! the whole plan, so the last one is the plan. Its entries are bounded in number and length.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::text::single_line;
 /// The maximum number of entries of a plan, whatever the config says.
 pub const PLAN_ENTRIES_MAX: usize = 100;
 
-/// The maximum length of an entry, in characters.
+/// The maximum length of an entry, in characters; a longer one is cut there and ends with `…`.
 pub const PLAN_ENTRY_CHARS_MAX: usize = 500;
 
 /// A plan; it may be empty.

@@ -1,5 +1,6 @@
-//! Encodes the body of a Messages request. It is identical, byte for byte, up to the new messages;
-//! only the cache marks move. Nothing here knows keys or endpoints.
+//! Encodes the body of a Messages request. Up to the new messages, it is identical to the previous
+//! body of the conversation, byte for byte, so that the vendor can use its cache; only the cache
+//! breakpoints move. Nothing here knows keys or endpoints.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +22,7 @@ const ONLY_WITH_TOOLS: &[&str] = &["tool_choice"];
 const NAME_CHARS_MAX: usize = 128;
 
 /// Returns the body up to the conversation. The API reads tools, system message and conversation in
-/// this order, so that the mark on the system message covers the tools too.
+/// this order, so that the breakpoint on the system message covers the tools too.
 pub(super) fn request_body(
     model: &str,
     settings: &MessagesParameters,
@@ -192,9 +193,9 @@ pub(super) fn sanitize_id(id: &str) -> String {
         .collect()
 }
 
-/// Marks the newest message, so that the next request finds all before it in the cache. The vendor
-/// looks back 20 blocks from a mark: a mark on the first block too lets it find the previous mark
-/// after a reply with many calls.
+/// Sets breakpoints on the newest message, so that the next request finds all before it in the
+/// cache. The vendor looks back 20 blocks from a breakpoint: one on the first block too lets it find
+/// the previous one after a reply with many calls.
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
 pub(super) fn set_cache_breakpoints(newest: &mut [Value], cache: &Value) {
     let content = newest

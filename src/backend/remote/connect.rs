@@ -50,7 +50,7 @@ impl RemoteBackend {
             }
         };
         let headers = endpoint::headers(config, key.as_ref())?;
-        let local = LocalServerStart::at(config.vendor, &url);
+        let local = LocalServerStart::for_url(config.vendor, &url);
         Ok(Self {
             http: context.http.clone(),
             headers,

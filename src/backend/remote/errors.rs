@@ -91,7 +91,7 @@ pub(super) struct LocalServerStart {
 impl LocalServerStart {
     /// Returns the server of `vendor` at `url`, if that is on this machine: the vendor's usual one,
     /// or any that the config or the environment names.
-    pub(super) fn at(vendor: &Vendor, url: &Url) -> Option<Self> {
+    pub(super) fn for_url(vendor: &Vendor, url: &Url) -> Option<Self> {
         is_this_machine(url).then_some(Self {
             start_command: vendor.start_command,
         })

@@ -1,4 +1,4 @@
-//! Has OpenAI make images and speech:
+//! Makes images and speech through the API of OpenAI:
 //! <https://platform.openai.com/docs/api-reference/images/create>,
 //! <https://platform.openai.com/docs/api-reference/audio/createSpeech>. The request goes to the
 //! endpoint of the agent's model, with its key, or to that of a vendor that the config names.
@@ -109,7 +109,7 @@ impl MediaClient {
         // No response here is an event stream.
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let shown_url = display_url(&base_url);
-        let local = LocalServerStart::at(config.vendor, &base_url);
+        let local = LocalServerStart::for_url(config.vendor, &base_url);
         Ok(Some(Self {
             http: context.http.clone(),
             headers,
@@ -213,8 +213,8 @@ impl MediaReply {
         }
     }
 
-    /// Returns the event that says what was counted: of a reply that cannot be used, perhaps
-    /// nothing.
+    /// Returns the event with the usage, or for a failed reply without one the event that its usage
+    /// is unknown.
     fn usage_event(&self) -> Option<ReplyEvent> {
         if self.usage != TokenUsage::default() {
             return Some(ReplyEvent::Usage(self.usage));

@@ -95,7 +95,7 @@ struct ContainerStateDetails {
 pub enum PodCondition {
     /// It is not running yet; the reason, if Kubernetes could not place it on a node.
     Waiting(Option<String>),
-    /// It will not run: its image or its container is wrong.
+    /// It will not run again: its image or its container is wrong, or its worker cannot work.
     Unusable(String),
     /// It runs.
     Running,

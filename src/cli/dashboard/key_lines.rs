@@ -94,7 +94,7 @@ fn keys_by_importance(scene: &Scene<'_>) -> Vec<KeyHelp> {
     if state.search.as_ref().is_some_and(|search| search.is_typing) {
         return vec![("Enter", "find"), ("Esc", "cancel")];
     }
-    if state.is_question_open {
+    if state.is_task_open {
         return vec![("Up/Down", "scroll"), ("z", "back")];
     }
     let mut keys = view_keys(scene);

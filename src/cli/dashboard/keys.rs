@@ -198,8 +198,8 @@ impl KeyTarget<'_> {
         let state = &mut *self.state;
         match code {
             KeyCode::Char('z') => {
-                state.is_question_open = !state.is_question_open;
-                state.question_scroll = 0;
+                state.is_task_open = !state.is_task_open;
+                state.task_scroll = 0;
             }
             KeyCode::Char('i' | ':') if question.is_open_question() => {
                 state.composer = Some(ComposerLine {
@@ -207,20 +207,20 @@ impl KeyTarget<'_> {
                     text: TypedText::default(),
                 });
             }
-            KeyCode::Esc | KeyCode::Char('q') if state.is_question_open => {
-                state.is_question_open = false;
+            KeyCode::Esc | KeyCode::Char('q') if state.is_task_open => {
+                state.is_task_open = false;
             }
-            KeyCode::Up if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_sub(SMALL_STEP);
+            KeyCode::Up if state.is_task_open => {
+                state.task_scroll = state.task_scroll.saturating_sub(SMALL_STEP);
             }
-            KeyCode::PageUp if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_sub(LARGE_STEP);
+            KeyCode::PageUp if state.is_task_open => {
+                state.task_scroll = state.task_scroll.saturating_sub(LARGE_STEP);
             }
-            KeyCode::Down if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_add(SMALL_STEP);
+            KeyCode::Down if state.is_task_open => {
+                state.task_scroll = state.task_scroll.saturating_add(SMALL_STEP);
             }
-            KeyCode::PageDown if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_add(LARGE_STEP);
+            KeyCode::PageDown if state.is_task_open => {
+                state.task_scroll = state.task_scroll.saturating_add(LARGE_STEP);
             }
             _ => return false,
         }

@@ -353,7 +353,7 @@ impl Dashboard {
 
     /// Leaves what was open for a question that is gone.
     fn leave_question(&mut self, was_review: bool) {
-        self.state.is_question_open = false;
+        self.state.is_task_open = false;
         self.state.composer = None;
         if was_review && self.state.view == OpenView::Changes {
             self.state.open(OpenView::Overview);
@@ -396,8 +396,8 @@ impl Dashboard {
         let mut frame = Buffer::empty(area);
         let scroll_max = self.scene().draw(&mut frame, self.settings.theme);
         self.state.limit_scroll(scroll_max);
-        let question_scroll_max = self.scene().question_scroll_max(area);
-        self.state.question_scroll = self.state.question_scroll.min(question_scroll_max);
+        let task_scroll_max = self.scene().task_scroll_max(area);
+        self.state.task_scroll = self.state.task_scroll.min(task_scroll_max);
         let bell_and_title = std::mem::take(&mut self.bell_and_title);
         self.screen.draw(frame, bell_and_title, output);
         let now_ms = self.now_ms();

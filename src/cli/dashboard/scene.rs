@@ -86,7 +86,7 @@ impl Scene<'_> {
     }
 
     /// Returns how far the first question can be scrolled while it fills the body.
-    pub(super) fn question_scroll_max(&self, area: Rect) -> usize {
+    pub(super) fn task_scroll_max(&self, area: Rect) -> usize {
         let area = self.areas(area).question;
         let rows = usize::from(area.height.saturating_sub(1));
         let question = self.questions.first();
@@ -149,7 +149,7 @@ impl Scene<'_> {
         let Some(question) = self.questions.first() else {
             return 0;
         };
-        if self.state.is_question_open {
+        if self.state.is_task_open {
             return free_area.height;
         }
         let line_count = question_lines(question, free_area.width).len();
@@ -283,8 +283,8 @@ impl Scene<'_> {
         let rows = usize::from(area.height.saturating_sub(1));
         let lines = question_lines(question, area.width);
         let hidden_count = lines.len().saturating_sub(rows);
-        let skipped_lines = if self.state.is_question_open {
-            self.state.question_scroll.min(hidden_count)
+        let skipped_lines = if self.state.is_task_open {
+            self.state.task_scroll.min(hidden_count)
         } else {
             0
         };
@@ -302,7 +302,7 @@ impl Scene<'_> {
             (TextStyle::Warn, " ? ".to_owned()),
             (TextStyle::Strong, text),
         ];
-        if hidden_count > 0 && !self.state.is_question_open {
+        if hidden_count > 0 && !self.state.is_task_open {
             let hidden_lines = count_noun(hidden_count, "more line");
             keys.push((TextStyle::Plain, format!("  z {hidden_lines}")));
         }

@@ -1,5 +1,5 @@
-//! Whether a run is shown on the dashboard, and how that looks. It is shown there if a person
-//! watches several agents on a terminal that can be drawn on, and nothing asks for lines.
+//! Whether a run is shown on the dashboard, and how that looks. By default it is shown there if a
+//! person watches several agents on a terminal that can be drawn on, and nothing asks for lines.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ const SIZE_MIN: TerminalSize = TerminalSize {
     columns: 60,
     rows: 16,
 };
-/// The smallest number of agents for which the dashboard opens without `--dashboard`.
+/// The smallest number of agents for which the dashboard opens, unless the config or `--dashboard`
+/// always opens it.
 const AGENTS_MIN: usize = 2;
 /// Variables that ask for lines when they are set.
 const PLAIN_VARIABLES: [&str; 3] = ["CI", "MASSGEN_PLAIN", SCREEN_READER];

@@ -51,9 +51,9 @@ pub(super) struct ViewState {
     /// The line that is being typed.
     pub(super) composer: Option<ComposerLine>,
     /// Whether the question fills the body.
-    pub(super) is_question_open: bool,
+    pub(super) is_task_open: bool,
     /// How far the question is scrolled, in rows.
-    pub(super) question_scroll: usize,
+    pub(super) task_scroll: usize,
     /// A message about the last key, until the next one.
     pub(super) note: Option<&'static str>,
 }
@@ -86,17 +86,17 @@ pub(super) struct SearchState {
 }
 
 impl ViewState {
-    /// Opens `view` at its beginning.
+    /// Opens `view` without a scroll offset.
     pub(super) fn open(&mut self, view: OpenView) {
         self.view = view;
         self.scroll = 0;
         self.search = None;
-        self.is_question_open = false;
+        self.is_task_open = false;
     }
 
     /// Opens `view`, or the overview if it is open.
     pub(super) fn toggle(&mut self, view: OpenView) {
-        let is_open = self.view == view && !self.is_question_open;
+        let is_open = self.view == view && !self.is_task_open;
         self.open(if is_open { OpenView::Overview } else { view });
     }
 

@@ -64,7 +64,7 @@ fn feature_name(feature: FileSystemFeature) -> &'static str {
 fn feature_failure(feature: FileSystemFeature, reason: &str) -> DoctorFinding {
     let (verdict, consequence, remedy) = match feature {
         FileSystemFeature::Write | FileSystemFeature::Sync | FileSystemFeature::Rename => (
-            FindingVerdict::Missing,
+            FindingVerdict::Unusable,
             "a run cannot store its state here",
             Some("run massgen in a directory on another file system"),
         ),
@@ -109,7 +109,7 @@ fn check_space(space: &FreeSpace) -> Vec<DoctorFinding> {
 
 fn space_verdict(amount: u64, good: u64, min: u64) -> FindingVerdict {
     if amount < min {
-        FindingVerdict::Missing
+        FindingVerdict::Unusable
     } else if amount < good {
         FindingVerdict::Warning
     } else {
@@ -120,7 +120,7 @@ fn space_verdict(amount: u64, good: u64, min: u64) -> FindingVerdict {
 fn with_space_remedy(finding: DoctorFinding) -> DoctorFinding {
     match finding.verdict() {
         FindingVerdict::Ok | FindingVerdict::Skipped => finding,
-        FindingVerdict::Warning | FindingVerdict::Missing => finding.with_remedy(
+        FindingVerdict::Warning | FindingVerdict::Unusable => finding.with_remedy(
             "du -sh .massgen   # or remove old runs: massgen sessions prune --older-than 30d",
         ),
     }

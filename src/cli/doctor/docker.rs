@@ -45,7 +45,7 @@ async fn inspect_local_engine(
     let discovery = find_engine(engine_host).await;
     let verdict = match (&discovery, images.is_empty()) {
         (EngineDiscovery::Socket(_, DaemonStatus::Answers(..)), _) => FindingVerdict::Ok,
-        (_, false) => FindingVerdict::Missing,
+        (_, false) => FindingVerdict::Unusable,
         (EngineDiscovery::OtherAddress(_), true) => FindingVerdict::Skipped,
         (_, true) => FindingVerdict::Warning,
     };

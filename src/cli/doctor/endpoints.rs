@@ -115,13 +115,14 @@ fn check_reply(query: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
         )
     };
     match reply {
-        EndpointReply::Unreachable(reason) => {
-            finding(FindingVerdict::Missing, &format!("not reachable: {reason}"))
-                .with_remedy(endpoint_remedy(query))
-        }
+        EndpointReply::Unreachable(reason) => finding(
+            FindingVerdict::Unusable,
+            &format!("not reachable: {reason}"),
+        )
+        .with_remedy(endpoint_remedy(query)),
         EndpointReply::TooSlow(time) => {
             let message = format!("no response within {} s", time.as_secs());
-            finding(FindingVerdict::Missing, &message).with_remedy(endpoint_remedy(query))
+            finding(FindingVerdict::Unusable, &message).with_remedy(endpoint_remedy(query))
         }
         EndpointReply::Answered {
             status: 200..=299,
@@ -145,7 +146,7 @@ fn check_reply(query: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
         } => {
             let key = key_description(query);
             let message = format!("rejects {key} (HTTP {status})");
-            finding(FindingVerdict::Missing, &message).with_remedy(new_key_remedy(query))
+            finding(FindingVerdict::Unusable, &message).with_remedy(new_key_remedy(query))
         }
         EndpointReply::Answered { status: 429, .. } => {
             let message = "rate limited (HTTP 429)";
@@ -154,7 +155,7 @@ fn check_reply(query: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
         }
         EndpointReply::Answered { status, .. } => {
             let message = format!("responds with HTTP {status}");
-            finding(FindingVerdict::Missing, &message).with_remedy(endpoint_remedy(query))
+            finding(FindingVerdict::Unusable, &message).with_remedy(endpoint_remedy(query))
         }
     }
 }

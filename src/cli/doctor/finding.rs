@@ -20,8 +20,9 @@ pub(crate) enum FindingVerdict {
     Skipped,
     /// A run works without it, less well.
     Warning,
-    /// A run needs it.
-    Missing,
+    /// A run that needs it cannot work: it is missing, or not usable. Printed as `missing`.
+    #[serde(rename = "missing")]
+    Unusable,
 }
 
 /// Area of a check.
@@ -68,7 +69,7 @@ impl FindingVerdict {
             FindingVerdict::Ok => "ok",
             FindingVerdict::Skipped => "skipped",
             FindingVerdict::Warning => "warning",
-            FindingVerdict::Missing => "missing",
+            FindingVerdict::Unusable => "missing",
         }
     }
 
@@ -77,7 +78,7 @@ impl FindingVerdict {
             FindingVerdict::Ok => TextStyle::Good,
             FindingVerdict::Skipped => TextStyle::Faint,
             FindingVerdict::Warning => TextStyle::Warn,
-            FindingVerdict::Missing => TextStyle::Bad,
+            FindingVerdict::Unusable => TextStyle::Bad,
         }
     }
 }
@@ -117,7 +118,7 @@ impl DoctorArea {
 
     /// Creates a finding for an error that would end a run.
     pub(crate) fn error_finding(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
-        let finding = self.finding(FindingVerdict::Missing, subject, format!("{error:#}"));
+        let finding = self.finding(FindingVerdict::Unusable, subject, format!("{error:#}"));
         error
             .hints()
             .iter()
@@ -173,7 +174,7 @@ impl DoctorFinding {
 /// Returns the exit status for these findings.
 pub(crate) fn exit_status(findings: &[DoctorFinding]) -> ExitStatus {
     match worst_verdict(findings) {
-        FindingVerdict::Missing => ExitStatus::Environment,
+        FindingVerdict::Unusable => ExitStatus::Environment,
         FindingVerdict::Ok | FindingVerdict::Skipped | FindingVerdict::Warning => {
             ExitStatus::Success
         }
@@ -225,7 +226,7 @@ fn next_step(findings: &[DoctorFinding]) -> &str {
         findings.find_map(|finding| finding.remedy.first())
     };
     let remedy =
-        first_remedy(FindingVerdict::Missing).or_else(|| first_remedy(FindingVerdict::Warning));
+        first_remedy(FindingVerdict::Unusable).or_else(|| first_remedy(FindingVerdict::Warning));
     remedy.map_or("start a run: massgen \"…\"", String::as_str)
 }
 
@@ -261,7 +262,7 @@ fn summary(findings: &[DoctorFinding]) -> String {
             .count()
     };
     let warnings = count_noun(count(FindingVerdict::Warning), "warning");
-    match count(FindingVerdict::Missing) {
+    match count(FindingVerdict::Unusable) {
         0 => format!("\nnothing required is missing; {warnings}\n"),
         missing => format!(
             "\n{} missing; {warnings}\n",

@@ -80,7 +80,7 @@ fn most_capable(dialects: &[ProgramDialect]) -> Option<ProgramDialect> {
 
 fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding {
     let language = dialect.language();
-    let finding = DoctorArea::Programs.finding(FindingVerdict::Missing, language.name(), message);
+    let finding = DoctorArea::Programs.finding(FindingVerdict::Unusable, language.name(), message);
     finding.with_remedy(dialect.remedy())
 }
 

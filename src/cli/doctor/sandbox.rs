@@ -45,10 +45,10 @@ pub(crate) fn check(
     for (choice, selection_result) in &capabilities.levels {
         let level_finding = check_commands(*choice, selection_result);
         let finding = match level_finding.verdict() {
-            FindingVerdict::Missing if !needed_choices.contains(choice) => {
+            FindingVerdict::Unusable if !needed_choices.contains(choice) => {
                 level_finding.warning_if_missing()
             }
-            FindingVerdict::Missing
+            FindingVerdict::Unusable
             | FindingVerdict::Warning
             | FindingVerdict::Skipped
             | FindingVerdict::Ok => level_finding,
@@ -83,7 +83,7 @@ fn check_gate(obstacle: Option<&str>) -> DoctorFinding {
             "files are opened beneath directory handles without following symlinks (openat2)",
         ),
         Some(reason) => DoctorArea::Sandbox.finding(
-                FindingVerdict::Missing,
+                FindingVerdict::Unusable,
                 "gate",
                 format!("the kernel lacks what it needs: {reason}"),
             )
@@ -124,7 +124,7 @@ fn check_commands(
         )
         .with_remedy("see below why no stronger level is available"),
         SandboxLevel::Unavailable => finding(
-            FindingVerdict::Missing,
+            FindingVerdict::Unusable,
             "no sandbox level works on this machine, so all commands are refused; the file tools still work",
         )
         .with_remedy("see below why no level is available, or run commands in a container: `command_line_execution_mode: docker`"),

@@ -103,12 +103,12 @@ fn inspect_package(
         Ok(None) if program.network != NetworkPolicy::Off => None,
         Ok(None) => {
             let message = format!("package `{}` is not installed", request.package.describe());
-            let finding = DoctorArea::Servers.finding(FindingVerdict::Missing, subject, message);
+            let finding = DoctorArea::Servers.finding(FindingVerdict::Unusable, subject, message);
             Some(finding.with_remedy(remedy))
         }
         Err(error) => {
             let finding =
-                DoctorArea::Servers.finding(FindingVerdict::Missing, subject, error.to_string());
+                DoctorArea::Servers.finding(FindingVerdict::Unusable, subject, error.to_string());
             Some(finding.with_remedy(remedy))
         }
     }

@@ -66,7 +66,8 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
             let errors = diagnostics.filter(|diagnostic| diagnostic.severity == Severity::Error);
             let error_count = count_noun(errors.count(), "error");
             let message = format!("{error_count}: it cannot be run");
-            let finding = DoctorArea::Config.finding(FindingVerdict::Missing, file.name(), message);
+            let finding =
+                DoctorArea::Config.finding(FindingVerdict::Unusable, file.name(), message);
             (None, finding.with_remedy(check_command(file)))
         }
     };

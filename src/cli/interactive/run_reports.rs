@@ -59,6 +59,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
     let mut has_votes = false;
     let mut view = RunView::default();
     for event in read_events(name, host)? {
+        // The reports show no times.
         view.apply_next(&event, 0);
         if let Event::Coordination(CoordinationEvent::WinnerSelected { agent, label, .. }) = &event
         {

@@ -1,5 +1,5 @@
 //! The routes of the server, and the checks that come before them, in this order: host, origin,
-//! method, token, and whether the server is read-only. Every reply gets the same headers.
+//! method, token, and whether the server is read-only. Every reply gets the headers that protect the page.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};

@@ -1,5 +1,5 @@
 //! Limits of runs in requests and replies: what the page asks for is read as the flags of a run
-//! are, up to what a config may ask for, and a refusal names the field that is wrong.
+//! are, up to what a config may ask for, and a refusal names the limit that is wrong.
 
 use std::ops::RangeInclusive;
 
@@ -39,7 +39,7 @@ impl RequestedLimits {
     /// Reads the limits in the `fields` of a request, each of which is a number or the text of one.
     ///
     /// # Errors
-    /// A limit has another value, which `field` of the reply names, or is not known.
+    /// A limit is neither, or out of range: `field` of the reply names it. Or a field is not known.
     pub(super) fn parse(fields: &Map<String, Value>) -> ApiResult<Self> {
         if !fields.keys().all(|name| NAMES.contains(&name.as_str())) {
             let error = ApiError::invalid("`limits` has a field that is not known");

@@ -139,7 +139,8 @@ pub(super) struct ServerTokens {
     server: String,
     /// The registration of a sign-in that has just begun.
     registration: Option<Arc<PendingRegistration>>,
-    /// All secrets that were read or written so far, to be redacted from the server's messages.
+    /// The secrets of the entry that were read or written so far. They are sent to the server, so
+    /// they are redacted from its messages.
     sent_secrets: SentSecrets,
 }
 

@@ -1,5 +1,5 @@
 //! What runs the processes of one agent: massgen's sandbox, a container for its commands, or the
-//! containers of one server. A caller of [`ExecBackend`] needs to know none of their differences.
+//! containers of one server. Most callers of [`ExecBackend`] need not know which it is.
 
 use std::io;
 use std::sync::Arc;
@@ -61,7 +61,8 @@ impl ExecBackend {
         }
     }
 
-    /// Returns what of the config is not available, and what it exposes.
+    /// Returns notes for the user: settings of the config that have no effect here, and what commands
+    /// can access because of others.
     pub fn notes(&self) -> &[String] {
         match self {
             ExecBackend::Container(container) => container.notes(),
@@ -125,7 +126,8 @@ impl ExecBackend {
         }
     }
 
-    /// Starts a background command, and returns the function that follows it to its end.
+    /// Prepares a background command, and returns the function that follows it to its end; in a
+    /// container, that function starts it.
     ///
     /// # Errors
     /// The command could not be started.

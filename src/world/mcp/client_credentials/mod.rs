@@ -94,8 +94,8 @@ impl AccessTokenSource {
         }))
     }
 
-    /// Returns whose fault it is if a request to the server could not be sent: that of a server or
-    /// the network if there was no token for it, and otherwise a refusal.
+    /// Returns why a request to the server could not be sent: the authorization server could not be
+    /// reached for a token, or otherwise a refusal.
     pub(super) fn failure_cause(&self) -> FailureCause {
         if self.0.is_down.load(Ordering::Relaxed) {
             FailureCause::Server

@@ -91,7 +91,8 @@ pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_
     pieces.collect()
 }
 
-/// Returns the requested pieces, one per path: of several, the most restrictive.
+/// Returns the requested pieces, one per path: what is hidden or masked comes before a layer, and a
+/// layer before what is only open.
 fn pieces_by_path(policy: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
     let mut requested_pieces = BTreeMap::new();
     for open_path in &policy.open {
