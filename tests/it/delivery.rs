@@ -457,7 +457,7 @@ fn what_a_conflict_blocks_is_not_what_the_user_declined() {
     fixture.run("rm -r plain; echo f > plain; echo 2 > src/app.py");
     let delivery = fixture.delivery();
     let plan = planned_since(&fixture, &delivery, || {
-        fixture.write("rw/plain/two", "my\n")
+        fixture.write("rw/plain/two", "my\n");
     });
     let changes = apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     let blocked = "denied: it cannot be applied without a path that stays as it is";
