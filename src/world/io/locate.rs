@@ -105,7 +105,7 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
 /// one of them decides what is found there.
 ///
 /// # Errors
-/// The path leads through more than [`LINKS_MAX`] symlinks, or the root directory cannot be opened.
+/// The path leads through too many symlinks, or the root directory cannot be opened.
 pub fn symlinks_on_path(path: &AbsPath) -> Result<Vec<RealPath>> {
     let root = DirectoryHandle::open_root().map_err(|error| open_error(path, error))?;
     let root_path = root.real_path().map_err(|error| open_error(path, error))?;
