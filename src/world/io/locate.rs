@@ -12,10 +12,7 @@ use crate::tools::call::FinalSymlink;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
-
-/// The most symlinks on the way to a file: as many as the kernel follows (`path_resolution(7)`).
-const LINKS_MAX: usize = 40;
+use crate::world::sys::follow::{FollowBase, FollowedPath, LINKS_MAX, follow_path};
 
 /// What exists at a path that the user named, with all symlinks followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

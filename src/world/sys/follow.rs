@@ -18,9 +18,9 @@ use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 
-/// How many dangling symlinks are followed here: as many as the kernel follows
+/// How many symlinks on the way to a file are followed here: as many as the kernel follows
 /// (`path_resolution(7)`).
-const LINKS_MAX: usize = 40;
+pub(crate) const LINKS_MAX: usize = 40;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
