@@ -55,6 +55,17 @@ impl MountHandle {
         Ok(Self(open_tree(handle, "", flags)?))
     }
 
+    /// Like [`MountHandle::copy_from`], with `attributes` set on the clone and on all mounts below
+    /// it.
+    pub(crate) fn restricted_copy_from(
+        handle: impl AsFd,
+        attributes: MountAttrFlags,
+    ) -> std::io::Result<Self> {
+        let copy = Self::copy_from(handle)?;
+        copy.change(libc::AT_RECURSIVE, attributes)?;
+        Ok(copy)
+    }
+
     /// Mounts an overlay on the directory `lower`, whose changes go to `layer`.
     pub(crate) fn overlay(lower: impl AsFd, layer: &OverlayLayer) -> Result<Self, Errno> {
         let (upper, work) = (
@@ -74,11 +85,6 @@ impl MountHandle {
             ("workdir", &handle_path(work.as_fd())),
         ];
         Self::new("overlay", &options, NO_SETID_OR_DEVICES)
-    }
-
-    /// Sets `attributes` on it and on all mounts below it.
-    pub(crate) fn restrict(&self, attributes: MountAttrFlags) -> std::io::Result<()> {
-        self.change(libc::AT_RECURSIVE, attributes)
     }
 
     /// Sets `attributes` on it; the mounts below it stay as they are.

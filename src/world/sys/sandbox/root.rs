@@ -56,8 +56,7 @@ impl EmptyMasks {
         drop(openat(root, EMPTY_FILE, NEW_FILE_FLAGS, FILE_MODE)?);
         let mount_read_only = |path| {
             let handle = openat(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-            let mount = MountHandle::copy_from(&handle)?;
-            mount.restrict(READ_ONLY)?;
+            let mount = MountHandle::restricted_copy_from(&handle, READ_ONLY)?;
             // Only what is attached can be cloned again (before Linux 6.15).
             mount.attach(handle)?;
             Ok::<_, std::io::Error>(mount)
@@ -114,16 +113,14 @@ impl SandboxRoot {
         attributes: MountAttrFlags,
     ) -> std::io::Result<()> {
         let is_directory = is_directory(&source)?;
-        let copy = MountHandle::copy_from(source)?;
-        copy.restrict(attributes)?;
+        let copy = MountHandle::restricted_copy_from(source, attributes)?;
         self.attach_at(path, &copy, is_directory)
     }
 
     /// Shows the directory `source`, which belongs to the agent, at `path`. It is writable, and
     /// mount points may be created in it.
     pub(crate) fn bind_own(&mut self, path: &Path, source: impl AsFd) -> std::io::Result<()> {
-        let copy = MountHandle::copy_from(source)?;
-        copy.restrict(NO_SETID_OR_DEVICES)?;
+        let copy = MountHandle::restricted_copy_from(source, NO_SETID_OR_DEVICES)?;
         self.own_mounts.push(mount_id(&copy)?);
         self.attach_at(path, &copy, IsDirectory::Yes)
     }
@@ -153,9 +150,7 @@ impl SandboxRoot {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        let copy = MountHandle::copy_from(&handle)?;
-        copy.restrict(attributes)?;
-        Ok(copy.attach(handle)?)
+        Ok(MountHandle::restricted_copy_from(&handle, attributes)?.attach(handle)?)
     }
 
     /// Hides `path` behind an empty directory or file. Has no effect if it does not exist.
@@ -295,9 +290,7 @@ pub(crate) fn show_file(
     attributes: MountAttrFlags,
 ) -> std::io::Result<()> {
     let point = openat(directory, name, NEW_FILE_FLAGS, FILE_MODE)?;
-    let copy = MountHandle::copy_from(source)?;
-    copy.restrict(attributes)?;
-    Ok(copy.attach(point)?)
+    Ok(MountHandle::restricted_copy_from(source, attributes)?.attach(point)?)
 }
 
 /// Whether something is a directory or any other kind of file.
