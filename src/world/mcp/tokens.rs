@@ -18,7 +18,7 @@ use crate::path::AbsPath;
 use crate::world::io::files::read_own;
 use crate::world::mcp::sent_secrets::SentSecrets;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
+use crate::world::sys::state_files::dir::{self, DirLock};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Path of the file below the user's home directory.
@@ -96,11 +96,7 @@ impl TokenFile {
 
     /// Locks the file for changes until the guard is dropped.
     fn lock(&self) -> Result<Option<DirLock>> {
-        let Some(parent) = self.0.parent() else {
-            return Ok(None);
-        };
-        dir::create_all(&parent, DirectoryAudience::User)?;
-        dir::lock(&parent)
+        dir::lock_directory_of(&self.0)
     }
 
     fn read(&self) -> Result<BTreeMap<String, TokenFileEntry>> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
-use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
+use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Path of the file below the user's home directory.
@@ -66,7 +66,8 @@ impl ApprovalFile {
     /// # Errors
     /// The file cannot be read or written, or is full.
     pub fn add(&self, approval: &PersistentApproval) -> Result<()> {
-        let _lock = self.lock()?;
+        // Another run could add an approval between reading and writing, and it would be lost.
+        let _lock = dir::lock_directory_of(&self.0)?;
         let mut approvals = self.read()?;
         approvals.insert(approval.clone());
         if approvals.len() > APPROVALS_MAX {
@@ -77,16 +78,6 @@ impl ApprovalFile {
         let bytes = serde_json::to_vec_pretty(&approvals)
             .map_err(|error| Error::bug("an approval has no JSON form").with_source(error))?;
         file::replace(&self.0, &bytes, FileDurability::ProcessExit)
-    }
-
-    /// Locks the file for changes until the guard is dropped: another run could add an approval
-    /// between reading and writing, and it would be lost.
-    fn lock(&self) -> Result<Option<DirLock>> {
-        let Some(parent) = self.0.parent() else {
-            return Ok(None);
-        };
-        dir::create_all(&parent, DirectoryAudience::User)?;
-        dir::lock(&parent)
     }
 
     fn read(&self) -> Result<BTreeSet<PersistentApproval>> {

@@ -272,6 +272,16 @@ pub(crate) fn lock(path: &AbsPath) -> Result<Option<DirLock>> {
     Ok(file.lock().is_ok().then_some(DirLock { file }))
 }
 
+/// Locks the directory of the file `path` like [`lock`], after creating it. It guards changes of the
+/// file, which is replaced with each.
+pub(crate) fn lock_directory_of(path: &AbsPath) -> Result<Option<DirLock>> {
+    let Some(parent) = path.parent() else {
+        return Ok(None);
+    };
+    create_all(&parent, DirectoryAudience::User)?;
+    lock(&parent)
+}
+
 fn try_lock_with(
     path: &AbsPath,
     lock: impl FnOnce(&File) -> std::result::Result<(), TryLockError>,
