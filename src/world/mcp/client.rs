@@ -246,23 +246,25 @@ impl McpClient {
                 .map_err(|unusable| McpClientError::new(unusable.cause, unusable.reason))?,
             None => None,
         };
-        let mut token_source = None;
-        let (authorization, sign_in_client) =
-            if let Some(client_credentials) = &remote.oauth.client_credentials {
-                let sent_secrets = credentials.client_secrets();
-                let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
-                let token_error = |unusable: UnusableServer| {
-                    McpClientError::new(unusable.cause, quote_server(&unusable.reason))
-                };
-                source.token().await.map_err(token_error)?;
-                token_source = Some(source.clone());
-                (RequestAuthorization::Client(client, source), None)
-            } else if let Some((manager, http)) = sign_in {
-                let client = AuthClient::new(client, manager);
-                (RequestAuthorization::User(client), Some(http))
-            } else {
-                (RequestAuthorization::Headers(client), None)
+        // What a refused request means: a token may have had to be refreshed or replaced.
+        let refusal_cause: Box<dyn Fn() -> FailureCause + Send + Sync>;
+        let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
+            let sent_secrets = credentials.client_secrets();
+            let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
+            let token_error = |unusable: UnusableServer| {
+                McpClientError::new(unusable.cause, quote_server(&unusable.reason))
             };
+            source.token().await.map_err(token_error)?;
+            let token_source = source.clone();
+            refusal_cause = Box::new(move || token_source.failure_cause());
+            RequestAuthorization::Client(client, source)
+        } else if let Some((manager, http)) = sign_in {
+            refusal_cause = Box::new(move || http.failure_cause());
+            RequestAuthorization::User(AuthClient::new(client, manager))
+        } else {
+            refusal_cause = Box::new(|| FailureCause::Refusal);
+            RequestAuthorization::Headers(client)
+        };
         let client = RemoteHttpClient::new(authorization);
         let tool_change_count = Arc::default();
         let stream = client.stream.clone();
@@ -274,12 +276,7 @@ impl McpClient {
                 McpClientError::SignInRequired(missing_scopes)
             }
             RemoteConnectError::Refused(reason) => {
-                // The tokens may have had to be refreshed or replaced.
-                let sign_in_cause = sign_in_client.map(|http| http.failure_cause());
-                let client_cause = token_source.map(|source| source.failure_cause());
-                let cause = sign_in_cause.or(client_cause);
-                let cause = cause.unwrap_or(FailureCause::Refusal);
-                McpClientError::new(cause, quote_server(&reason))
+                McpClientError::new(refusal_cause(), quote_server(&reason))
             }
             RemoteConnectError::Failed(reason) => McpClientError::Failed(quote_server(&reason)),
         })?;
@@ -345,8 +342,8 @@ impl McpClient {
         }
     }
 
-    /// Returns the lines of its instructions. Those of massgen's own host are for the user; those
-    /// of other servers are for models, and are not used.
+    /// Returns the lines of its instructions. massgen's own host for Python functions writes notes for
+    /// the user there; what other servers write there is for models, and massgen does not use it.
     pub(super) fn instructions(&self) -> Vec<String> {
         let info = self.service.peer().peer_info();
         let text = info.as_ref().and_then(|info| info.instructions.as_deref());
