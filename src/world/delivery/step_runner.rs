@@ -73,7 +73,12 @@ pub(super) struct StepRunner {
 
 /// Returns why a transaction failed, and the result of its rollback.
 fn rollback_error(cause: &Error, result: RollbackResult) -> Error {
-    let error = Error::new(ErrorKind::Io, format!("{cause}; {}", result.message()));
+    let message = format!("{cause}; {}", result.message());
+    with_hints_of(cause, Error::new(ErrorKind::Io, message))
+}
+
+/// Returns `error` with the hints of `cause`.
+fn with_hints_of(cause: &Error, error: Error) -> Error {
     cause.hints().iter().cloned().fold(error, Error::with_hint)
 }
 
@@ -497,9 +502,7 @@ impl StepRunner {
         };
         let message =
             format!("{error:#}; the prepared files could not be removed: {discard_error:#}");
-        let new_error = Error::new(error.kind(), message);
-        let hints = error.hints().iter().cloned();
-        hints.fold(new_error, Error::with_hint)
+        with_hints_of(&error, Error::new(error.kind(), message))
     }
 
     /// Discards the steps from this number on, which are only prepared and have changed no path of

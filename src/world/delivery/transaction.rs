@@ -169,8 +169,8 @@ impl ApplyTransaction<'_> {
         if !(entry.theirs.is_directory() && entry.ours.is_directory()) {
             step.ours = self.fill_slot(&slots, &step, entry, source_dir)?;
         }
-        // The slots of a tree on another file system are copied when the session ends, and so get
-        // other inodes.
+        // The slots of a tree on another file system are copied when the transaction ends, and so
+        // get other inodes.
         if self.runner.has_separate_slots(entry.root) {
             step.theirs = step.theirs.without_inode();
             step.ours = step.ours.without_inode();
