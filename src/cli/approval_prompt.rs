@@ -1,47 +1,64 @@
-//! The approval prompt at the terminal: shows as plain text what an agent's call would do, and lets
-//! the user allow it once, for the session or always, or deny it.
+//! The approval prompt at the terminal: shows as plain text all of what an agent's call would do,
+//! and lets the user allow it once, for the session or always, or deny it. Nothing is left out
+//! without a line that says how much and how to read it.
+
+use std::iter::once;
 
 use serde_json::Value;
 
+use crate::cli::dashboard::cell_text::wrap_styled_line;
 use crate::cli::output::{CliOutput, StyledLine, TextStyle, line_pieces};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::text::{count_noun, escape_line, escape_name, truncate};
+use crate::text::{count_noun, escape_line, escape_name};
 use crate::world::approval::ApprovalRequest;
 
-/// Maximum length of the description of one effect of a call, in characters.
-const EFFECT_CHARS_MAX: usize = 2000;
-/// Maximum number of effects that are shown of a call.
-const EFFECTS_SHOWN_MAX: usize = 20;
-/// Maximum number of lines that are shown of one string argument.
-const TEXT_LINES_MAX: usize = 40;
-/// Maximum length of such a line, in characters.
-const LINE_CHARS_MAX: usize = 300;
-/// Maximum number of arguments that are shown, and of edits in one of them.
-const VALUES_SHOWN_MAX: usize = 20;
-/// Maximum length of an argument that is not a string, in characters.
-const VALUE_CHARS_MAX: usize = 500;
+/// Maximum number of rows that are shown of one argument.
+const ARGUMENT_ROWS_MAX: usize = 24;
+/// Maximum number of rows that are shown of a call.
+const ROWS_MAX: usize = 120;
 
-/// Asks the user to approve an agent's call. The caller stores an answer of "always" in the file
-/// `always`; without one it is not offered. Returns `None` at the end of the input, or if the
-/// request is no longer pending.
+/// Asks the user to approve an agent's call, on a terminal of `width` columns. The caller stores an
+/// answer of "always" in the file `always`; without one it is not offered. Returns `None` at the
+/// end of the input, or if the request is no longer pending.
 pub(crate) fn ask_approval(
     agent: &AgentId,
     request: &ApprovalRequest,
     always: Option<&AbsPath>,
+    width: u16,
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
-    for line in request_lines(agent, request) {
-        output.line(&line_pieces(&line));
-    }
+    let wrap = |part: &Vec<StyledLine>| -> Vec<StyledLine> {
+        let lines = part.iter();
+        lines
+            .flat_map(|line| wrap_styled_line(line, width))
+            .collect()
+    };
+    let parts: Vec<Vec<StyledLine>> = request_parts(agent, request).iter().map(wrap).collect();
+    let shown_parts = parts
+        .iter()
+        .flat_map(|part| excerpt(part, ARGUMENT_ROWS_MAX));
+    let shown_rows = excerpt(&shown_parts.collect::<Vec<_>>(), ROWS_MAX);
+    let all_rows = parts.concat();
+    let print = |rows: &[StyledLine], output: &mut CliOutput<'_>| {
+        for row in rows {
+            output.line(&line_pieces(row));
+        }
+    };
+    print(&shown_rows, output);
+    let view = if shown_rows == all_rows {
+        ""
+    } else {
+        "[v]iew all of it, "
+    };
     let choices = match always {
         Some(file) => format!(
-            "[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
+            "{view}[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
             escape_name(&file.to_string())
         ),
-        None => "[o]nce, this [s]ession, [n]o, then Enter?".to_owned(),
+        None => format!("{view}[o]nce, this [s]ession, [n]o, then Enter?"),
     };
     loop {
         output.ask(&choices);
@@ -50,78 +67,91 @@ pub(crate) fn ask_approval(
             ("s" | "session", _) => return Some(ApprovalAnswer::Session),
             ("a" | "always", Some(_)) => return Some(ApprovalAnswer::Always),
             ("n" | "no", _) => return Some(ApprovalAnswer::No),
+            ("v" | "view", _) => print(&all_rows, output),
             (_, Some(_)) => output.note("type o, s, a or n, then Enter"),
             (_, None) => output.note("type o, s or n, then Enter"),
         }
     }
 }
 
-/// Describes an agent's call, with its effects, its arguments and why approval is required.
-pub(crate) fn request_lines(agent: &AgentId, request: &ApprovalRequest) -> Vec<StyledLine> {
+/// Returns the first and the last of `rows`, at most `rows_max` of them, and between them a line
+/// that counts the others.
+pub(crate) fn excerpt(rows: &[StyledLine], rows_max: usize) -> Vec<StyledLine> {
+    if rows.len() <= rows_max {
+        return rows.to_vec();
+    }
+    let shown_count = rows_max.saturating_sub(1);
+    let (head, rest) = rows.split_at(shown_count.div_ceil(2));
+    let (hidden, tail) = rest.split_at(rest.len().saturating_sub(shown_count / 2));
+    let note = format!("  … {} not shown", count_noun(hidden.len(), "row"));
+    let marker = styled_line(TextStyle::Warn, note);
+    head.iter()
+        .chain(once(&marker))
+        .chain(tail)
+        .cloned()
+        .collect()
+}
+
+/// Describes an agent's call in full: its effects, its arguments and why approval is required. Each
+/// part is a list of lines, in which nothing looks like a line of another part.
+pub(crate) fn request_parts(agent: &AgentId, request: &ApprovalRequest) -> Vec<Vec<StyledLine>> {
     let title = format!("{agent} asks to use {}:", escape_name(&request.tool));
-    let mut lines = vec![styled_line(TextStyle::Strong, title)];
-    for effect in request.effects.iter().take(EFFECTS_SHOWN_MAX) {
-        for text in truncate(effect, EFFECT_CHARS_MAX).lines() {
-            lines.push(styled_line(
-                TextStyle::Plain,
-                format!("  {}", escape_line(text)),
-            ));
-        }
-    }
-    let hidden_count = request.effects.len().saturating_sub(EFFECTS_SHOWN_MAX);
-    if hidden_count > 0 {
-        let note = format!("  and {hidden_count} more");
-        lines.push(styled_line(TextStyle::Faint, note));
-    }
-    add_input(&request.input, &mut lines);
-    let reason = format!("  {}", escape_name(&request.reason));
-    lines.push(styled_line(TextStyle::Faint, reason));
-    lines
-}
-
-/// Adds the arguments of a tool call, one after the other.
-fn add_input(input: &Value, lines: &mut Vec<StyledLine>) {
-    let Value::Object(values) = input else {
-        return add_value(None, input, lines);
+    let mut parts = vec![vec![styled_line(TextStyle::Strong, title)]];
+    // What is an argument is shown as one.
+    let is_argument = |effect: &str| {
+        let input = &request.input;
+        let mut values = input.as_object().into_iter().flatten();
+        values.any(|(_, value)| value.as_str() == Some(effect)) || *effect == input.to_string()
     };
-    for (name, value) in values.iter().take(VALUES_SHOWN_MAX) {
-        add_value(Some(name), value, lines);
+    for effect in request.effects.iter().filter(|effect| !is_argument(effect)) {
+        let text = format!("  {}", escape_name(effect));
+        parts.push(vec![styled_line(TextStyle::Plain, text)]);
     }
-    add_hidden_count(values.len(), lines);
+    match &request.input {
+        Value::Null => {}
+        Value::Object(values) => {
+            parts.extend(
+                values
+                    .iter()
+                    .map(|(name, value)| argument_lines(name, value)),
+            );
+        }
+        input => parts.push(argument_lines("with", input)),
+    }
+    let reason = format!("  {}", escape_name(&request.reason));
+    parts.push(vec![styled_line(TextStyle::Faint, reason)]);
+    parts
 }
 
-fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledLine>) {
-    let name = name.unwrap_or("with");
+/// Describes one argument of a call: text of several lines line by line, edits as removed and added
+/// lines.
+fn argument_lines(name: &str, value: &Value) -> Vec<StyledLine> {
+    let name = escape_name(name);
+    let title = |text: String| styled_line(TextStyle::Faint, format!("  {name}: {text}"));
     let edits: Option<Vec<(&str, &str)>> = value
         .as_array()
         .filter(|list| !list.is_empty())
         .and_then(|list| list.iter().map(edit_texts).collect());
-    let text = match (value, edits) {
-        (Value::String(text), _) if text.contains('\n') || text.len() > LINE_CHARS_MAX => {
-            let count = count_noun(text.lines().count(), "line");
+    match (value, edits) {
+        (Value::String(text), _) if text.contains('\n') => {
+            let lines = text_lines(text, "    | ", TextStyle::Plain);
+            let count = count_noun(lines.len(), "line");
             let chars = count_noun(text.chars().count(), "character");
-            let title = format!("  {}: {count}, {chars}", escape_name(name));
-            lines.push(styled_line(TextStyle::Faint, title));
-            return add_text(text, "    | ", TextStyle::Plain, lines);
+            once(title(format!("{count}, {chars}")))
+                .chain(lines)
+                .collect()
         }
         (_, Some(edits)) => {
-            let title = format!(
-                "  {}: {}",
-                escape_name(name),
-                count_noun(edits.len(), "edit")
-            );
-            lines.push(styled_line(TextStyle::Faint, title));
-            for (old, new) in edits.iter().take(VALUES_SHOWN_MAX) {
-                add_text(old, "    - ", TextStyle::Bad, lines);
-                add_text(new, "    + ", TextStyle::Good, lines);
+            let mut lines = vec![title(count_noun(edits.len(), "edit"))];
+            for (old, new) in edits {
+                lines.extend(text_lines(old, "    - ", TextStyle::Bad));
+                lines.extend(text_lines(new, "    + ", TextStyle::Good));
             }
-            return add_hidden_count(edits.len(), lines);
+            lines
         }
-        (Value::String(text), None) => text.clone(),
-        (other, None) => truncate(&other.to_string(), VALUE_CHARS_MAX),
-    };
-    let text = format!("  {}: {}", escape_name(name), escape_name(&text));
-    lines.push(styled_line(TextStyle::Faint, text));
+        (Value::String(text), None) => vec![title(escape_name(text))],
+        (other, None) => vec![title(escape_name(&other.to_string()))],
+    }
 }
 
 /// Returns the old and the new text of an edit.
@@ -132,27 +162,12 @@ fn edit_texts(value: &Value) -> Option<(&str, &str)> {
     ))
 }
 
-fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledLine>) {
-    for text_line in text.lines().take(TEXT_LINES_MAX) {
-        let shown_line = escape_line(&truncate(text_line, LINE_CHARS_MAX));
-        lines.push(styled_line(style, format!("{mark}{shown_line}")));
-    }
-    let hidden_count = text.lines().count().saturating_sub(TEXT_LINES_MAX);
-    if hidden_count > 0 {
-        let hidden_lines = count_noun(hidden_count, "more line");
-        lines.push(styled_line(
-            TextStyle::Faint,
-            format!("    and {hidden_lines}"),
-        ));
-    }
-}
-
-fn add_hidden_count(count: usize, lines: &mut Vec<StyledLine>) {
-    let hidden_count = count.saturating_sub(VALUES_SHOWN_MAX);
-    if hidden_count > 0 {
-        let note = format!("    and {hidden_count} more");
-        lines.push(styled_line(TextStyle::Faint, note));
-    }
+/// Returns the lines of `text`, escaped, each after `mark`.
+fn text_lines(text: &str, mark: &str, style: TextStyle) -> Vec<StyledLine> {
+    let lines = text.split_terminator('\n');
+    lines
+        .map(|line| styled_line(style, format!("{mark}{}", escape_line(line))))
+        .collect()
 }
 
 fn styled_line(style: TextStyle, text: String) -> StyledLine {
@@ -164,23 +179,36 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::permissions::grant::Phase;
 
-    /// Returns what the terminal shows of the arguments `input`.
-    fn shown_input(input: &Value) -> String {
-        let mut lines = Vec::new();
-        add_input(input, &mut lines);
+    /// Returns what a terminal of 40 columns shows of a call with these effects and arguments, if
+    /// the user answers `v` and then `n`.
+    fn shown(effects: &[&str], input: &Value) -> String {
+        let request = ApprovalRequest {
+            tool: "t".to_owned(),
+            input: input.clone(),
+            effects: effects.iter().map(|effect| (*effect).to_owned()).collect(),
+            reason: "r".to_owned(),
+            phase: Phase::Coordination,
+            call_id: None,
+        };
         let mut shown = Vec::new();
         let mut output = CliOutput::with_writers(std::io::sink(), &mut shown);
-        for line in &lines {
-            output.line(&line_pieces(line));
-        }
+        let agent = AgentId::parse("a").unwrap();
+        let mut answers = ["v", "n"].into_iter().map(str::to_owned);
+        let mut next_line = || answers.next();
+        let answer = ask_approval(&agent, &request, None, 40, &mut output, &mut next_line);
+        assert_eq!(answer, Some(ApprovalAnswer::No));
         drop(output);
         String::from_utf8(shown).unwrap()
     }
 
     #[track_caller]
     fn check(input: &Value, expected: &str) {
-        assert_eq!(shown_input(input), expected, "{input}");
+        let shown = shown(&[], input);
+        let shown = shown.strip_prefix("a asks to use t:\n").unwrap();
+        let arguments = shown.split("  r\n").next().unwrap();
+        assert_eq!(arguments, expected, "{input}");
     }
 
     #[test]
@@ -202,10 +230,55 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_truncated_with_their_length() {
-        let shown = shown_input(&json!({"content": "x\n".repeat(4000)}));
-        assert!(shown.contains("4000 lines, 8000 characters"), "{shown}");
-        assert!(shown.ends_with("    and 3960 more lines\n"), "{shown}");
-        assert_eq!(shown.lines().count(), TEXT_LINES_MAX + 2);
+    fn a_path_forges_no_line_of_an_approval_prompt() {
+        let path = "a\n  path: b\n  r";
+        let effect = format!("write `{path}`");
+        let wide = format!("{}  path: b", "x".repeat(40));
+        let shown = shown(&[&effect], &json!({"content": wide, "path": path}));
+        let is_forged = |line: &str| matches!(line, "  path: b" | "  r" | "path: b");
+        assert_eq!(
+            shown.lines().filter(|line| is_forged(line)).count(),
+            2,
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_shown_with_head_and_tail_and_all_of_it_on_request() {
+        let lines: Vec<String> = (0..4000).map(|number| format!("x{number}")).collect();
+        let content = lines.join("\n");
+        let shown = shown(&["in d"], &json!({"content": content, "other": "y"}));
+        let (question, all) = shown.split_once("[v]iew all").unwrap();
+        assert!(
+            question.contains("4000 lines, 22889 characters"),
+            "{question}"
+        );
+        assert!(
+            question.contains("| x0\n") && question.contains("| x3999\n"),
+            "{question}"
+        );
+        assert!(question.contains("  … 3978 rows not shown\n"), "{question}");
+        assert!(
+            question.contains("  in d\n") && question.contains("  other: y\n"),
+            "{question}"
+        );
+        assert!(question.lines().count() < 40, "{question}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| all.contains(&format!("| {line}\n")))
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_long_command_is_shown() {
+        let command = format!("echo{}; echo end", " ".repeat(9000));
+        let shown = shown(&[&command, "in d"], &json!({"command": command}));
+        let (question, all) = shown.split_once("[v]iew all").unwrap();
+        assert!(
+            question.contains("command: echo") && question.contains("; echo end"),
+            "{question}"
+        );
+        assert!(all.lines().count() > 9000 / 40, "{all}");
     }
 }

@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
+use crate::world::diagnostics::probe::terminal::{COLUMNS_DEFAULT, stderr_size};
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::sleep_until_due;
 
@@ -60,7 +61,9 @@ impl TerminalQuestions {
                     answer,
                 } => {
                     let mut next_line = || lines.next_unless(&|| answer.is_closed());
-                    match ask_approval(&agent, &question, always.as_ref(), output, &mut next_line) {
+                    let width = stderr_size().map_or(COLUMNS_DEFAULT, |size| size.columns);
+                    let always = always.as_ref();
+                    match ask_approval(&agent, &question, always, width, output, &mut next_line) {
                         Some(decision) => answer.send(decision).unwrap_or_default(),
                         None => output.note("the question was withdrawn"),
                     }

@@ -111,6 +111,11 @@ pub(crate) fn line_pieces(line: &StyledLine) -> Vec<StyledPiece<'_>> {
         .collect()
 }
 
+/// Returns the text of `line` without its styles.
+pub(crate) fn plain_text(line: &StyledLine) -> String {
+    line.iter().map(|(_, text)| text.as_str()).collect()
+}
+
 /// A stream whose reader may close it.
 struct OutputStream<'w> {
     writer: Box<dyn Write + Send + 'w>,

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::event::ToolEvent;
 use crate::id::AgentId;
 use crate::run_view::EventPosition;
+use crate::text::escape_name;
 
 /// A call that waits for approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,7 +16,7 @@ pub struct PendingApproval {
     pub call_id: Option<String>,
     /// The tool.
     pub tool: String,
-    /// The effects of the call, one each.
+    /// The effects of the call, one each, escaped.
     pub effects: Vec<String>,
     /// Why approval is required.
     pub reason: String,
@@ -37,11 +38,12 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
     else {
         return;
     };
+    let effects: Vec<String> = effects.iter().map(|effect| escape_name(effect)).collect();
     let is_same = |known: &PendingApproval| {
         known.agent == *agent
             && known.call_id == *call_id
             && known.tool == *tool
-            && known.effects == *effects
+            && known.effects == effects
     };
     if answer.is_some() {
         if let Some(index) = pending.iter().position(is_same) {
@@ -52,7 +54,7 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
             agent: agent.clone(),
             call_id: call_id.clone(),
             tool: tool.clone(),
-            effects: effects.clone(),
+            effects,
             reason: reason.clone(),
             since_ms: at.elapsed_ms,
         });

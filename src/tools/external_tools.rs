@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::tools::call::{
     CaseSensitivity, EditMode, FileEdit, FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
@@ -22,9 +22,25 @@ pub enum ExternalToolAction {
         line: String,
         /// The directory.
         dir: UserPath,
+        /// The tool's other arguments, which may change what is run.
+        options: Map<String, Value>,
     },
     /// Nothing that concerns files, processes or the network.
     Nothing,
+}
+
+/// The argument with which models describe a command in their own words. It changes nothing.
+const DESCRIPTION_KEY: &str = "description";
+
+/// Returns the arguments in `input` that may change what a command does, in addition to those that
+/// are named in `known_keys`.
+pub fn command_options(input: &Value, known_keys: &[&str]) -> Map<String, Value> {
+    let is_option = |name: &str| name != DESCRIPTION_KEY && !known_keys.contains(&name);
+    let arguments = input.as_object().into_iter().flatten();
+    arguments
+        .filter(|(name, _)| is_option(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Tools that manage lists or plans, ask the user, find other tools, or refer to something that was
@@ -118,7 +134,8 @@ pub fn parse_external_tool(
         "Bash" => {
             let BashInput { command: line } = external_call.parse_input()?;
             let dir = external_call.path("")?;
-            return Ok(ExternalToolAction::Command { line, dir });
+            let options = command_options(input, &["command"]);
+            return Ok(ExternalToolAction::Command { line, dir, options });
         }
         name if HARMLESS.contains(&name) => return Ok(ExternalToolAction::Nothing),
         _ => return Err(external_call.unknown_tool()),

@@ -18,6 +18,7 @@ use massgen::path::AbsPath;
 use massgen::world::store::approvals::{ApprovalFile, PersistentApproval};
 use serde_json::{Value, json};
 
+use crate::external_agents::{OPENED, external_agent, external_agent_project, step_reports};
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
 use crate::terminal::{CTRL_C, Terminal};
@@ -330,6 +331,101 @@ fn an_approval_for_always_applies_in_the_workspace_of_the_next_run() {
     let second = second.success();
     assert_eq!(read_agent_file(second.project()), "twotwo");
     assert_eq!(*no.requests.lock().unwrap(), Vec::<Value>::new());
+}
+
+#[test]
+fn an_approval_of_a_command_holds_for_its_directory_and_arguments() {
+    let ask = |input: Value| json!(["announced_permission", "execute", input, {}]);
+    let run = |dir: &str| ask(json!({"command": "make all", "cwd": dir}));
+    let asked = [
+        (run("$/given"), "yes"),
+        (run("$/given"), "yes"),
+        (run("$/w1"), "no"),
+        (run("$/out"), "no"),
+        (
+            ask(json!({"command": "make all", "cwd": "$/given", "description": "x"})),
+            "yes",
+        ),
+        (
+            ask(json!({"command": "make all", "cwd": "$/given", "env": {"CC": "./cc"}})),
+            "no",
+        ),
+        (ask(json!({"command": "make all ", "cwd": "$/given"})), "no"),
+        // A directory that is closed is denied without a question.
+        (run("$/outside"), "no"),
+    ];
+    let mut steps: Vec<&Value> = asked.iter().map(|(step, _)| step).collect();
+    let answer = json!(["call", "new_answer", {"content": "done"}]);
+    steps.push(&answer);
+    let table = json!([
+        {"when": "final agent", "do": [["say", "presented"]]},
+        {"when": "", "do": steps},
+    ]);
+    let keys = "cwd: $/w1\n      permissions: {ask: ['command(make *)']}";
+    let (project, one) = external_agent(external_agent_project(), ("one", "acp"), keys, &table);
+    let socket = project.home("ask.sock");
+    let server = start_approval_server_with(&socket, |question| {
+        let is_first = question["effects"].to_string().contains("/given\"]");
+        let answer = ["{\"answer\": \"no\"}\n", "{\"answer\": \"session\"}\n"];
+        answer[usize::from(is_first && question["input"]["command"] == "make all")]
+    });
+    let finished = project
+        .file("team.yaml", team(&[one], OPENED))
+        .args(["--config", "team.yaml", "task", "--approval-socket"])
+        .args([&socket])
+        .run();
+    let reports = step_reports(&finished, "one");
+    for (report, (step, expected)) in reports.iter().zip(&asked) {
+        assert!(
+            report.ends_with(&format!(": {expected}")),
+            "{step}: {reports:#?}"
+        );
+    }
+    let requests = server.requests.lock().unwrap();
+    let effects: Vec<&Value> = requests.iter().map(|request| &request["effects"]).collect();
+    assert_eq!(requests.len(), 5, "{effects:#?}");
+    assert_eq!(
+        effects[1],
+        &json!(["make all", "in the workspace of `one`"])
+    );
+    assert_eq!(effects[3][2], "{\"env\":{\"CC\":\"./cc\"}}");
+}
+
+#[test]
+fn a_long_command_is_approved_with_its_end_and_its_directory_in_sight() {
+    let filler = " ".repeat(9000);
+    let replies = format!(
+        "- calls: [{{name: execute_command, arguments: {{command: \"echo a{filler}; echo the-end\"}}}}]
+- calls: [{{name: new_answer, arguments: {{content: done}}}}]
+- {{text: done, repeat: true}}
+"
+    );
+    let config = team(
+        &[agent(
+            "a",
+            "cwd: w\nenable_mcp_command_line: true",
+            &replies,
+        )],
+        "permissions: {ask: ['command(echo *)']}\norchestrator: {skip_coordination_rounds: true}",
+    );
+    let project = Project::new()
+        .config(&config)
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1");
+    let mut terminal = Terminal::open(project.args(["task", "--cwd-context", "ro"]), 100);
+    terminal.wait_for_output("[v]iew all of it");
+    let question = terminal.all_output();
+    assert!(question.contains("in the workspace of `a`"), "{question}");
+    assert!(question.contains("command: echo a"), "{question}");
+    assert!(question.contains("rows not shown"), "{question}");
+    assert_eq!(question.matches("the-end").count(), 1, "{question}");
+    terminal.type_keys("v\r");
+    terminal.wait(
+        || count_shown(&terminal, "the-end") == 2,
+        || "all of the command".to_owned(),
+    );
+    terminal.type_keys("n\r");
+    let _project = terminal.wait_for_end(0);
 }
 
 #[test]

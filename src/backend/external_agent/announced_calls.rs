@@ -5,15 +5,19 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::backend::NativeToolCall;
 use crate::backend::external_agent::permission::INPUT_KEYS;
 use crate::backend::external_agent::protocol::{AgentEvent, native_tool_call, text_at};
+use crate::text::to_hex;
 
 /// Maximum number of calls that are remembered; the oldest is forgotten first.
 const CALLS_MAX: usize = 256;
 /// Maximum size of what is remembered of one call, in bytes.
 const CALL_BYTES_MAX: usize = 64 * 1024;
+/// Maximum length of any other argument that is remembered in full, in bytes.
+const OTHER_ARGUMENT_BYTES_MAX: usize = 512;
 /// The kinds of calls whose path is shown to the user.
 const KINDS_WITH_PATH: &[&str] = &["read", "edit", "delete", "search"];
 
@@ -162,17 +166,19 @@ impl AnnouncedCall {
     }
 }
 
-/// Returns the arguments on which decisions depend; of the others only the names.
+/// Returns the arguments on which decisions depend; others that are long are replaced by a digest,
+/// because a person who approves a command approves all of its arguments.
 fn essential_input(input: &Value) -> Value {
     let Some(input) = input.as_object() else {
         return json!({"input": null});
     };
     let essential = |(name, value): (&String, &Value)| {
         let is_needed = INPUT_KEYS.iter().any(|keys| keys.contains(&name.as_str()));
-        let value = if is_needed {
+        let text = value.to_string();
+        let value = if is_needed || text.len() <= OTHER_ARGUMENT_BYTES_MAX {
             value.clone()
         } else {
-            Value::Null
+            Value::from(format!("SHA-256 {}", to_hex(&Sha256::digest(text))))
         };
         (name.clone(), value)
     };

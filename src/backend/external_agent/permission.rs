@@ -12,7 +12,7 @@ use crate::backend::external_agent::protocol::{
 use crate::path::AbsPath;
 use crate::text::single_line;
 use crate::tools::call::{DeleteRecursion, LineRange, ToolCall, UserPath};
-use crate::tools::external_tools::ExternalToolAction;
+use crate::tools::external_tools::{ExternalToolAction, command_options};
 
 /// Maximum length of a tool's name in events, in characters.
 const NAME_CHARS_MAX: usize = 100;
@@ -22,6 +22,8 @@ const ID_SEPARATOR: char = '-';
 const TITLE_PREFIXES: &[&str] = &["mcp__massgen__", "massgen_", "Tool: massgen/"];
 /// The prefix of the title that Codex gives to calls of servers. Its arguments name the server.
 const CODEX_TITLE_PREFIX: &str = "Tool: ";
+/// The argument name that agents use for a command line.
+const COMMAND_KEY: &str = "command";
 /// Argument names that agents use for the directory in which a command starts.
 const DIRECTORY_KEYS: &[&str] = &["cwd", "workdir", "dir_path", "directory"];
 /// Argument names that agents use for the path of a tool.
@@ -36,7 +38,7 @@ const PATH_KEYS: &[&str] = &[
     "dir_path",
 ];
 /// Argument names that show that a tool does more than reach the paths that it names.
-const FURTHER_ACTION_KEYS: &[&str] = &["command", "cmd", "script", "code", "url"];
+const FURTHER_ACTION_KEYS: &[&str] = &[COMMAND_KEY, "cmd", "script", "code", "url"];
 /// Argument names that Codex uses for the server and the tool of a call.
 const SERVER_KEYS: &[&str] = &["server", "tool"];
 /// The reason for a call that names more than one path.
@@ -148,6 +150,7 @@ impl<'v> DescribedCall<'v> {
                 Ok(without_directories(ExternalToolAction::Command {
                     line,
                     dir,
+                    options: self.command_options(),
                 }))
             }
             "read" | "search" => self.call_on_path(|path| ToolCall::ReadTextFile {
@@ -209,7 +212,7 @@ impl<'v> DescribedCall<'v> {
     /// no arguments at all.
     fn command(&self) -> Result<&'v str, String> {
         let is_nothing = |input: &Value| input.as_object().map_or(input.is_null(), Map::is_empty);
-        let mut lines = self.arguments(&["command"]).map(Value::as_str);
+        let mut lines = self.arguments(&[COMMAND_KEY]).map(Value::as_str);
         let line = match lines.next() {
             Some(None) => return Err("its command is not text".to_owned()),
             Some(line) if lines.any(|other| other != line) => {
@@ -223,6 +226,15 @@ impl<'v> DescribedCall<'v> {
             return Err("it does not say which command".to_owned());
         }
         Ok(line)
+    }
+
+    /// Returns the other arguments of a command. Of two descriptions, the request counts.
+    fn command_options(&self) -> Map<String, Value> {
+        let known_keys = [&[COMMAND_KEY], DIRECTORY_KEYS].concat();
+        let mut inputs = self.inputs().collect::<Vec<_>>();
+        inputs.reverse();
+        let options = |input| command_options(input, &known_keys);
+        inputs.into_iter().flat_map(options).collect()
     }
 
     /// Returns the directory in which a command starts, as the agent names it; empty for that of

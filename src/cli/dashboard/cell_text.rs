@@ -71,7 +71,7 @@ fn wrap_line(line: &str, width: usize, rows: &mut Vec<String>) {
 
 /// Wraps `line` into rows of at most `width` columns, in the middle of words where it must, so that
 /// nothing of it is left out. Each row after the first begins with the mark of a continuation.
-pub(super) fn wrap_styled_line(line: &StyledLine, width: u16) -> Vec<StyledLine> {
+pub(in crate::cli) fn wrap_styled_line(line: &StyledLine, width: u16) -> Vec<StyledLine> {
     const CONTINUATION_MARK: &str = "… ";
     let width = usize::from(width).max(columns(CONTINUATION_MARK).saturating_add(2));
     let (mut rows, mut row, mut row_columns) = (Vec::new(), StyledLine::new(), 0_usize);

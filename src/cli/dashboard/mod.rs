@@ -29,7 +29,7 @@ use crate::world::io::stop_signal::StopSignals;
 use crate::world::io::terminal_mode::suspend;
 
 pub(crate) mod theme;
-mod cell_text;
+pub(in crate::cli) mod cell_text;
 mod canvas;
 mod line_history;
 mod typed_text;

@@ -1,7 +1,7 @@
 //! The question of a run to the user that is shown on the dashboard: what it asks, the keys that
 //! answer it, and its answer.
 
-use crate::cli::approval_prompt::request_lines;
+use crate::cli::approval_prompt::request_parts;
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::event::ApprovalAnswer;
@@ -67,7 +67,7 @@ impl QuestionPanel {
                 } else {
                     "o once  s this session  n no"
                 };
-                (request_lines(agent, question), keys)
+                (request_parts(agent, question).concat(), keys)
             }
             UserQuestion::FailedCheck { reason, .. } => {
                 let line = vec![(TextStyle::Warn, escape_line(reason))];

@@ -4,6 +4,7 @@
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
+use crate::cli::approval_prompt::excerpt;
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{
     clean_line, columns, fit_end, format_clock, format_count, wrap_styled_line,
@@ -283,14 +284,13 @@ impl Scene<'_> {
         let rows = usize::from(area.height.saturating_sub(1));
         let lines = question_lines(question, area.width);
         let hidden_count = lines.len().saturating_sub(rows);
-        let skipped_lines = if self.state.is_task_open {
-            self.state.task_scroll.min(hidden_count)
+        let visible_lines = if self.state.is_task_open {
+            let skipped_lines = self.state.task_scroll.min(hidden_count);
+            lines.into_iter().skip(skipped_lines).take(rows).collect()
         } else {
-            0
+            excerpt(&lines, rows)
         };
-        let later_lines = lines.get(skipped_lines..).unwrap_or_default();
-        let visible_lines = later_lines.get(..rows).unwrap_or(later_lines);
-        canvas.lines(area, visible_lines);
+        canvas.lines(area, &visible_lines);
         let text = match &question.review {
             Some(review) if self.is_review_open() => {
                 let selection = review.selection_text();
@@ -303,8 +303,7 @@ impl Scene<'_> {
             (TextStyle::Strong, text),
         ];
         if hidden_count > 0 && !self.state.is_task_open {
-            let hidden_lines = count_noun(hidden_count, "more line");
-            keys.push((TextStyle::Plain, format!("  z {hidden_lines}")));
+            keys.push((TextStyle::Plain, "  z all of it".to_owned()));
         }
         if let Some(more) = more_questions_line(self.questions.len().saturating_sub(1)) {
             keys.push((TextStyle::Plain, "  ".to_owned()));

@@ -4,6 +4,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::cli::approval_prompt::request_parts;
+use crate::cli::output::plain_text;
 use crate::event::ApprovalAnswer;
 use crate::orchestrator::review::{FailedCheckDecision, UserQuestion};
 
@@ -95,6 +97,7 @@ impl PendingQuestion {
                 "tool": question.tool,
                 "effects": question.effects,
                 "input": question.input,
+                "lines": request_parts(agent, question).concat().iter().map(plain_text).collect::<Vec<_>>(),
                 "reason": question.reason,
                 "phase": question.phase,
                 "answers": ["once", "session", "no"],

@@ -13,6 +13,7 @@ use crate::tools::spec::PAGES;
 use crate::tools::tool_selection::names_any;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::{GatePolicy, ParentDirPolicy};
+use crate::world::approval::WORKSPACE_NAME;
 use crate::world::io::page_fetcher::PageAccess;
 use crate::world::sandbox::overlay::WriteOverlay;
 
@@ -80,6 +81,7 @@ impl AgentTeam {
     ) -> Result<GatePolicy> {
         let base = grants::real_path(&self.working_directory(member))?;
         Ok(GatePolicy {
+            workspace_name: format!("{WORKSPACE_NAME} of `{}`", member.id),
             parent_dirs: match member.config.folder_guard {
                 FolderGuard::Off | FolderGuard::Role { .. } => ParentDirPolicy::Followed,
                 FolderGuard::On { .. } => ParentDirPolicy::Refused,

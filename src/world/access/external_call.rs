@@ -1,6 +1,8 @@
 //! Decides calls that another program makes with its own tools under an agent's grants, by asking
 //! the gate as for any other call. Nothing is carried out here.
 
+use serde_json::{Map, Value};
+
 use crate::commands::CommandRules;
 use crate::commands::judge::judge;
 use crate::config::ToolFilter;
@@ -51,9 +53,9 @@ impl ExternalCaller {
             ));
         }
         match action {
-            ExternalToolAction::Nothing => check_rules(gate, tool, None),
+            ExternalToolAction::Nothing => check_rules(gate, tool, None, Map::new()),
             ExternalToolAction::Call(call) => {
-                check_rules(gate, tool, None)?;
+                check_rules(gate, tool, Some(call.clone()), Map::new())?;
                 if self.isolation == CallerIsolation::Unconfined
                     && gate.searches_hidden_paths(&call)
                 {
@@ -61,7 +63,7 @@ impl ExternalCaller {
                 }
                 discard_permit(gate.check(call))
             }
-            ExternalToolAction::Command { line, dir } => {
+            ExternalToolAction::Command { line, dir, options } => {
                 let Some(rules) = &self.commands else {
                     return Err(match self.isolation {
                         CallerIsolation::Unconfined => NO_SANDBOX.to_owned(),
@@ -77,8 +79,12 @@ impl ExternalCaller {
                         refusal.suggestion
                     )
                 })?;
-                check_rules(gate, tool, Some(&line))?;
-                self.check_directory(dir)
+                let call = ToolCall::ExecuteCommand {
+                    command: line,
+                    timeout_seconds: None,
+                    dir,
+                };
+                check_rules(gate, tool, Some(call), options)
             }
         }
     }
@@ -101,9 +107,15 @@ impl ExternalCaller {
     }
 }
 
-/// Checks the rules of the config, and runs the hooks and asks a person as they require.
-fn check_rules(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
-    let permit = gate.check_external(tool, command);
+/// Checks the rules of the config and the paths of `call`, and runs the hooks and asks a person as
+/// the rules require.
+fn check_rules(
+    gate: &Gate,
+    tool: &str,
+    call: Option<ToolCall>,
+    options: Map<String, Value>,
+) -> Result<(), String> {
+    let permit = gate.check_external(tool, call, options);
     permit.map_err(|denial| denial.to_string())
 }
 

@@ -13,7 +13,7 @@ use crate::tools::media::MediaKind;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
-use crate::world::approval::CallApprover;
+use crate::world::approval::{CallApprover, WORKSPACE_NAME};
 use crate::world::io::page_fetcher::PageAccess;
 use crate::world::mcp::McpServers;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -30,6 +30,9 @@ use crate::world::sys::meta::FileMetadata;
 pub struct GatePolicy {
     /// The directory that relative paths start from: the agent's workspace.
     pub base: RealPath,
+    /// The name of the workspace in requests for the approval of commands. It is the same in every
+    /// run, and no other agent's or subagent's.
+    pub workspace_name: String,
     /// Whether `..` may occur in a path.
     pub parent_dirs: ParentDirPolicy,
     /// Whether files have to be read before they are deleted or overwritten.
@@ -121,6 +124,10 @@ impl GatePolicy {
         commands: Option<ExecEnvironment>,
     ) -> Self {
         Self {
+            workspace_name: match base.below(&self.base) {
+                Some(rel) => format!("`{rel}` in {}", self.workspace_name),
+                None => base.to_string(),
+            },
             base,
             parent_dirs: self.parent_dirs,
             read_before_delete: self.read_before_delete,
@@ -148,6 +155,7 @@ impl GatePolicy {
     pub fn minimal(base: RealPath) -> Self {
         Self {
             base,
+            workspace_name: WORKSPACE_NAME.to_owned(),
             parent_dirs: ParentDirPolicy::Followed,
             read_before_delete: ReadBeforeDelete::Off,
             conflicts: None,

@@ -64,15 +64,19 @@ pub(in crate::world) fn canonical_input(input: &Value) -> String {
     format!("{start} ({} bytes, SHA-256 {digest})", text.len())
 }
 
-/// Describes a path below a grant for an approval request. The directory name of a workspace
-/// differs between runs, so it is left out: an approval of its files also holds for the next run.
-pub(in crate::world) fn describe_path(path: &RealPath, grant: &Grant) -> String {
+/// The name of a workspace in descriptions of files: they do not say whose workspace it is.
+pub const WORKSPACE_NAME: &str = "the workspace";
+
+/// Describes a path below a grant for an approval request, with the name of the workspace that it
+/// may be in. The directory of a workspace differs between runs, so it is left out: an approval
+/// also holds for the next run.
+pub(in crate::world) fn describe_path(path: &RealPath, grant: &Grant, workspace: &str) -> String {
     if grant.kind != GrantKind::Workspace {
         return path.to_string();
     }
     match path.below(&grant.root) {
-        Some(rel) if !rel.is_root() => format!("`{rel}` in the workspace"),
-        Some(_) | None => "the workspace".to_owned(),
+        Some(rel) if !rel.is_root() => format!("`{rel}` in {workspace}"),
+        Some(_) | None => workspace.to_owned(),
     }
 }
 

@@ -99,10 +99,12 @@ function description(question) {
   if (question.kind === 'open') {
     return html`<p>${question.question}</p>${question.otherwise ? html`<p class="muted">${asSentence(question.otherwise)}</p>` : nothing}`;
   }
+  if (question.lines) {
+    const lines = /** @type {string[]} */ (question.lines);
+    return html`<div class="output call" tabindex="0" aria-label="All of the call">${lines.map((line) => html`<div>${line}</div>`)}</div>`;
+  }
   return html`${effects.length ? html`<ul class="effects">${effects.map((/** @type {string} */ effect) => html`<li>${effect}</li>`)}</ul>` : nothing}
-    ${question.reason ? html`<p class="muted">${question.reason}</p>` : nothing}
-    ${question.input ? html`<details><summary>Input</summary><pre class="output" tabindex="0" aria-label="Input of the call">${typeof question.input === 'string'
-      ? question.input : JSON.stringify(question.input, null, 2)}</pre></details>` : nothing}`;
+    ${question.reason ? html`<p class="muted">${question.reason}</p>` : nothing}`;
 }
 
 /** Moves the focus to a new question, unless a person types. @param {string} key */

@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_rules::judge::CallJudgement;
@@ -64,7 +64,9 @@ use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::access::policy::{GatePolicy, ParentDirPolicy, cannot_open};
 use crate::world::access::verdict::{AccessRefusal, Denial, denial_by_rule};
-use crate::world::approval::{ApprovalDecision, ApprovalRequest, canonical_input, describe_path};
+use crate::world::approval::{
+    ApprovalDecision, ApprovalRequest, WORKSPACE_NAME, canonical_input, describe_path,
+};
 use crate::world::mcp::McpServers;
 use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -358,7 +360,8 @@ impl Gate {
     ) -> std::result::Result<ResolvedCall, Denial> {
         let is_described = self.needs_description();
         // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
-        let assumed_approval = if call.is_about_commands() {
+        let is_about_commands = call.is_about_commands();
+        let assumed_approval = if is_about_commands {
             CallApproval::Missing
         } else {
             CallApproval::Given
@@ -376,10 +379,13 @@ impl Gate {
                 let resolved_path =
                     outcome.map_err(|refusal| self.deny(&path, requested, refusal))?;
                 if is_described {
-                    effects.push(format!(
-                        "{requested} {}",
-                        describe_path(resolved_path.real(), resolved_path.grant())
-                    ));
+                    let (path, grant) = (resolved_path.real(), resolved_path.grant());
+                    effects.push(if is_about_commands {
+                        let workspace = &self.state.policy.workspace_name;
+                        format!("in {}", describe_path(path, grant, workspace))
+                    } else {
+                        format!("{requested} {}", describe_path(path, grant, WORKSPACE_NAME))
+                    });
                 }
                 let rules = self.path_rules();
                 if assumed_approval == CallApproval::Given
@@ -419,14 +425,17 @@ impl Gate {
         }
     }
 
-    /// Checks another program's tool, and its command line if there is one, against `permissions`
-    /// of the config, runs the hooks, then asks for approval if required and possible.
+    /// Checks another program's tool against `permissions` of the config, resolves the paths of
+    /// `call`, which does what the tool does if that is known, runs the hooks, then asks for
+    /// approval if required and possible. `options` are further arguments of a command.
     pub fn check_external(
         &self,
         tool: &str,
-        command: Option<&str>,
+        call: Option<ToolCall>,
+        options: Map<String, Value>,
     ) -> std::result::Result<(), Denial> {
-        let reason = match self.state.policy.rules.judge(tool, command) {
+        let command = call.as_ref().and_then(ToolCall::command).map(str::to_owned);
+        let reason = match self.state.policy.rules.judge(tool, command.as_deref()) {
             CallJudgement::Undecided | CallJudgement::Allowed => None,
             CallJudgement::Asked(rule) if self.state.policy.approver.is_none() => {
                 return Err(denial_by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
@@ -436,8 +445,22 @@ impl Gate {
                 return Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason));
             }
         };
+        let mut input = call.as_ref().map_or(Value::Null, ToolCall::input);
+        let mut effects: Vec<String> = command.clone().into_iter().collect();
+        if let Some(call) = call {
+            effects = self.resolve_call(call, None, effects)?.effects;
+        }
+        if !options.is_empty() {
+            effects.push(canonical_input(&json!(options)));
+        }
+        if let Some(arguments) = input.as_object_mut() {
+            arguments.extend(options);
+        }
+        if effects.is_empty() {
+            effects.push(tool.to_owned());
+        }
         // A call without a command reaches the hooks as the massgen call that it is translated to.
-        let described_call = command.map(|line| (tool.to_owned(), json!({ "command": line })));
+        let described_call = command.map(|_| (tool.to_owned(), input.clone()));
         let (hook_result, _) = self.run_hooks(described_call.as_ref())?;
         let reason = match (reason, hook_result.ask_reason) {
             (_, Some(hook_reason)) if self.state.policy.approver.is_none() => {
@@ -450,8 +473,8 @@ impl Gate {
         };
         self.request_approval(ApprovalRequest {
             tool: tool.to_owned(),
-            input: command.map_or(Value::Null, |line| json!({ "command": line })),
-            effects: vec![command.unwrap_or(tool).to_owned()],
+            input,
+            effects,
             reason,
             phase: self.phase(),
             call_id: self.call_context.id.clone(),

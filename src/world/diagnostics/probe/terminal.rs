@@ -14,7 +14,7 @@ pub struct TerminalSize {
 }
 
 /// Width of a terminal that does not say how wide it is, in characters.
-const COLUMNS_DEFAULT: u16 = 80;
+pub const COLUMNS_DEFAULT: u16 = 80;
 
 /// Returns the width of the terminal that standard output is connected to, in characters.
 pub fn stdout_columns() -> usize {
