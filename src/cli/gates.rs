@@ -127,6 +127,7 @@ impl<'a> GateUse<'a> {
             GateUse::Files => {
                 return EnvironmentSpecs {
                     hooks: hook_specs(),
+                    members: &team.members,
                     ..EnvironmentSpecs::default()
                 };
             }
@@ -358,6 +359,7 @@ fn with_hook_environments(team: AgentTeam, host: &Host) -> Result<AgentTeam> {
     prepare_state_dir(&layout.state, layout.directories())?;
     let specs = EnvironmentSpecs {
         hooks: team.hook_specs().collect(),
+        members: &team.members,
         ..EnvironmentSpecs::default()
     };
     let environments = AgentEnvironments::prepare(specs, &layout, &host_environment)?;
@@ -546,7 +548,7 @@ fn open_team_gates(
         team.validate_hooks(&host_environment)?;
     }
     if server_context.is_some() {
-        team.validate_programs()?;
+        team.validate_programs(&host_environment.env)?;
     }
     let environments = AgentEnvironments::prepare(specs, &layout, &host_environment)?;
     let team = team.with_resources(TeamResources {

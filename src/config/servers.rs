@@ -147,6 +147,14 @@ pub struct ServerProgram {
     pub package: Option<PackageRequest>,
 }
 
+impl ServerProgram {
+    /// Returns whether it has more access than the agent's commands: variables of the user, or a
+    /// network. No agent may then decide what runs.
+    pub fn is_privileged(&self) -> bool {
+        !self.env.is_empty() || self.network != NetworkPolicy::Off
+    }
+}
+
 /// Where the program of a server runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProgramPlace {
@@ -172,7 +180,7 @@ pub struct PackageRequest {
 /// The directory in which a program starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ServerDirectory {
-    /// The agent's workspace, or a private directory for a shared program.
+    /// The agent's workspace, or a private directory for a program that is shared or privileged.
     #[default]
     Workspace,
     /// An empty directory that no agent sees, for an agent without a workspace.

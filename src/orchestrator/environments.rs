@@ -18,9 +18,12 @@ use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunLayout;
 use crate::orchestrator::grants;
+use crate::orchestrator::program_files::without_agent_paths;
+use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::sandbox_policy::compile::reachable_paths;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
@@ -106,7 +109,26 @@ pub struct EnvironmentSpec<'a> {
     pub workspace: &'a AbsPath,
 }
 
+/// Whether a program of the user has more than an agent's commands: variables of the user, a network
+/// or a verdict. What it runs must then not depend on what an agent can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// It has not.
+    None,
+    /// It has.
+    Some,
+}
+
 impl<'a> EnvironmentSpec<'a> {
+    /// Returns the privilege of the processes.
+    pub fn privilege(self) -> Privilege {
+        if self.config.env.is_empty() && self.config.network == NetworkPolicy::Off {
+            Privilege::None
+        } else {
+            Privilege::Some
+        }
+    }
+
     /// Returns the owner of a container of the agent, with these variables of the config.
     fn container_owner(
         self,
@@ -162,6 +184,8 @@ pub struct EnvironmentSpecs<'a> {
     pub subagent_programs: Vec<SubagentProgramSpec<'a>>,
     /// The user's hooks about agents.
     pub hooks: Vec<EnvironmentSpec<'a>>,
+    /// All agents: hooks and privileged programs are looked up only where none of them may write.
+    pub members: &'a [TeamMember],
 }
 
 impl EnvironmentSpecs<'_> {
@@ -196,6 +220,7 @@ impl AgentEnvironments {
             external_agents,
             subagent_programs,
             hooks,
+            members,
         } = specs;
         let mut builder = EnvironmentBuilder {
             directories: SandboxDirs::make(&layout.sandboxes)?,
@@ -203,6 +228,7 @@ impl AgentEnvironments {
             engines: ConnectedEngines::default(),
             layout,
             host,
+            privileged_env: without_agent_paths(&host.env, members),
         };
         let mut environments = Self::default();
         for spec in commands {
@@ -217,7 +243,12 @@ impl AgentEnvironments {
         }
         for spec in checks {
             let directory = builder.directories.checks_of(spec.id)?;
-            let environment = builder.build_environment(spec, &directory, ContainerWork::Checks)?;
+            let environment = builder.build_environment(
+                spec,
+                &directory,
+                ContainerWork::Checks,
+                Privilege::None,
+            )?;
             if let Some(reason) = check_obstacle(environment.sandbox_level(), spec.grants) {
                 environments
                     .unsupported_checks
@@ -249,7 +280,7 @@ impl AgentEnvironments {
         }
         for (agent, spec) in external_agents {
             let directory = builder.directories.external_agent_of(spec.id)?;
-            let program = builder.build_external_agent(agent, spec, &directory)?;
+            let program = builder.build_external_agent(agent, spec, &directory, Privilege::None)?;
             environments
                 .external_agents
                 .insert(spec.id.clone(), program);
@@ -479,6 +510,8 @@ struct EnvironmentBuilder<'b> {
     engines: ConnectedEngines,
     layout: &'b RunLayout,
     host: &'b HostEnvironment,
+    /// The variables of massgen, without what leads to where agents may write.
+    privileged_env: BTreeMap<String, String>,
 }
 
 impl<'b> EnvironmentBuilder<'b> {
@@ -487,7 +520,16 @@ impl<'b> EnvironmentBuilder<'b> {
         spec: EnvironmentSpec<'_>,
         directory: &AbsPath,
     ) -> Result<ExecEnvironment> {
-        self.build_environment(spec, directory, ContainerWork::Commands)
+        self.build_environment(spec, directory, ContainerWork::Commands, Privilege::None)
+    }
+
+    fn build_program(
+        &mut self,
+        spec: EnvironmentSpec<'_>,
+        directory: &AbsPath,
+        privilege: Privilege,
+    ) -> Result<ExecEnvironment> {
+        self.build_environment(spec, directory, ContainerWork::Commands, privilege)
     }
 
     fn build_environment(
@@ -495,6 +537,7 @@ impl<'b> EnvironmentBuilder<'b> {
         spec: EnvironmentSpec<'_>,
         directory: &AbsPath,
         work: ContainerWork,
+        privilege: Privilege,
     ) -> Result<ExecEnvironment> {
         let directories = AgentDirectories::prepare(directory)?;
         let backend = match &spec.config.mode {
@@ -510,7 +553,7 @@ impl<'b> EnvironmentBuilder<'b> {
             }
             ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(spec, &directories)?),
         };
-        Ok(self.environment(spec.config, directories, backend))
+        Ok(self.environment(spec.config, directories, backend, privilege))
     }
 
     /// Builds the environment of a server. If the server runs in containers, none is created yet.
@@ -521,7 +564,7 @@ impl<'b> EnvironmentBuilder<'b> {
         directory: &AbsPath,
     ) -> Result<ExecEnvironment> {
         let Some(docker) = spec.config.mode.container() else {
-            return self.build_commands(spec, directory);
+            return self.build_program(spec, directory, spec.privilege());
         };
         let directories = AgentDirectories::prepare(directory)?;
         let origin = self.origin();
@@ -532,7 +575,8 @@ impl<'b> EnvironmentBuilder<'b> {
             let owner = spec.container_owner(origin, &added_variables);
             ServerContainers::new(&engine, owner, server, docker)
         })?;
-        Ok(self.environment(spec.config, directories, ExecBackend::Server(containers)))
+        let backend = ExecBackend::Server(containers);
+        Ok(self.environment(spec.config, directories, backend, spec.privilege()))
     }
 
     /// Returns the run for which containers are created.
@@ -548,16 +592,25 @@ impl<'b> EnvironmentBuilder<'b> {
         config: &CommandLineConfig,
         directories: AgentDirectories,
         backend: ExecBackend,
+        privilege: Privilege,
     ) -> ExecEnvironment {
         ExecEnvironment::new(ExecEnvironmentConfig {
             config,
             backend,
             executable: &self.host.executable,
             directories,
-            env: &self.host.env,
+            env: self.env(privilege),
             variables: &self.host.variables,
             home: self.host.home.as_ref(),
         })
+    }
+
+    /// Returns the variables of massgen that a program of this privilege may inherit.
+    fn env(&self, privilege: Privilege) -> &BTreeMap<String, String> {
+        match privilege {
+            Privilege::None => &self.host.env,
+            Privilege::Some => &self.privileged_env,
+        }
     }
 
     /// Finds the program of an external agent and builds its environment.
@@ -566,10 +619,11 @@ impl<'b> EnvironmentBuilder<'b> {
         agent: &ExternalAgentConfig,
         spec: EnvironmentSpec<'_>,
         directory: &AbsPath,
+        privilege: Privilege,
     ) -> Result<PreparedProgram> {
-        let path = self.host.env.get("PATH").map_or("", String::as_str);
+        let path = self.env(privilege).get("PATH").map_or("", String::as_str);
         let command = find_program(&agent.command, path, agent.package)?;
-        let environment = self.build_commands(spec, directory)?;
+        let environment = self.build_program(spec, directory, privilege)?;
         match external_agent_error(spec.id, &environment) {
             Some(error) => Err(error),
             None => Ok(PreparedProgram {
@@ -589,7 +643,9 @@ impl<'b> EnvironmentBuilder<'b> {
         let directory = self
             .directories
             .subagent_program_of(spec.id, program_spec.index)?;
-        let external_agent = self.build_external_agent(program_spec.program, spec, &directory)?;
+        let program = program_spec.program;
+        let external_agent =
+            self.build_external_agent(program, spec, &directory, spec.privilege())?;
         if external_agent.environment.sandbox_level() == SandboxLevel::Off {
             let (program, id) = (program_spec.program.vendor, spec.id);
             let message =
@@ -604,7 +660,7 @@ impl<'b> EnvironmentBuilder<'b> {
     /// Returns the environment of the hooks about an agent.
     fn build_hooks(&mut self, spec: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
         let directory = self.directories.hooks_of(spec.id)?;
-        let environment = self.build_commands(spec, &directory)?;
+        let environment = self.build_program(spec, &directory, Privilege::Some)?;
         if environment.sandbox_level() == SandboxLevel::Unavailable {
             let subject = format!("the hooks about `{}`", spec.id);
             return Err(no_sandbox_error(&subject, &environment.isolation()));

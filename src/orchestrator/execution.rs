@@ -465,7 +465,7 @@ impl RunRequest {
             let conflicts_dir = existing_directory(&session.create_conflicts_dir()?)?;
             let conflicts = ConflictPolicy::from_now(conflicts_dir)?;
             team.validate_hooks(&self.host)?;
-            team.validate_programs()?;
+            team.validate_programs(&self.host.env)?;
             let specs = team.environment_specs();
             let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host)?;
             let mut events = environments.sandbox_events();

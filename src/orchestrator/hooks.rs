@@ -1,7 +1,7 @@
 //! The user's hooks in a run: checks that they can run and that no agent can write to them, reports
 //! their runs as events, and collects their verdicts on answers, votes and deliveries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::config::Config;
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event, ToolEvent};
-use crate::hooks::Hook;
 use crate::hooks::answer::HookFailure;
 use crate::hooks::request::HookSubject;
 use crate::hooks::verdict::{HookOutcome, HookVerdict};
+use crate::hooks::{Hook, HookList};
 use crate::id::{AgentId, AnswerLabel};
 use crate::mentions::LookupResult;
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::program_files::find_writer;
+use crate::orchestrator::program_files::{find_writer_on_way, program_in_search_path};
 use crate::orchestrator::team::TeamMember;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
@@ -30,7 +30,7 @@ use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::files::inspect;
-use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
+use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::overlay::WriteOverlay;
 
 /// Maximum length of commands, reasons and inputs in events, in characters.
@@ -42,6 +42,8 @@ const BUILTINS: &[&str] = &[
     "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times",
     "trap", "true", "type", "typeset", "ulimit", "umask", "unset", "wait",
 ];
+/// The extension of Python scripts.
+const PYTHON_EXTENSION: &str = "py";
 /// Maximum number of directories in which the file names in a command are looked up.
 const START_DIRECTORIES_MAX: usize = 16;
 /// Variables in commands that name the directory in which massgen is started.
@@ -168,7 +170,7 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, host: &HostEnvironment) 
     }
     for hook in hooks() {
         require_program(hook, base, &host.env)?;
-        reject_agent_writable(hook, base, members)?;
+        reject_agent_writable(hook, base, members, &host.env)?;
     }
     Ok(())
 }
@@ -215,26 +217,55 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
 
 /// Rejects a hook that an agent could rewrite, and so make it allow everything. Only names
 /// that appear in the command are checked, not what the shell expands from patterns and variables.
-fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) -> Result<()> {
+fn reject_agent_writable(
+    hook: &Hook,
+    base: &AbsPath,
+    members: &[TeamMember],
+    env: &BTreeMap<String, String>,
+) -> Result<()> {
     let line = parse(&project_command(&hook.command, base));
-    let start_directories = start_directories(&line, base);
-    let names = line.commands.iter().flat_map(list_named_files);
-    let paths = names.flat_map(|name| {
-        let dirs = start_directories.iter();
-        dirs.map(|dir| AbsPath::resolve(dir, &name))
-            .collect::<Vec<_>>()
+    let searched_program = line.commands.first().and_then(|command| {
+        let name = command.words.first()?.known_text()?;
+        program_in_search_path(&[name], env, members)
     });
-    for path in paths {
-        let Ok(LocatedPath::File(file)) = locate(&path) else {
-            continue;
-        };
-        for real in symlinks_on_path(&path)?.into_iter().chain([file]) {
-            if let Some(member) = find_writer(members, &real) {
-                return Err(writable_hook_error(member, &real));
-            }
+    for path in named_files(&line, base).into_iter().chain(searched_program) {
+        if let Some((member, path)) = find_writer_on_way(members, &path)? {
+            return Err(writable_hook_error(member, &path));
         }
     }
     Ok(())
+}
+
+/// Returns the directories from which the Python scripts that `hooks` name may import modules: their
+/// own, where no agent may write to them.
+pub fn import_directories(
+    hooks: &HookList,
+    base: &AbsPath,
+    members: &[TeamMember],
+) -> BTreeSet<AbsPath> {
+    let lines = hooks
+        .iter()
+        .map(|hook| parse(&project_command(&hook.command, base)));
+    let files = lines.flat_map(|line| named_files(&line, base));
+    let scripts =
+        files.filter(|path| path.as_path().extension() == Some(PYTHON_EXTENSION.as_ref()));
+    let directories = scripts.filter_map(|path| path.parent());
+    let is_safe = |directory: &AbsPath| matches!(find_writer_on_way(members, directory), Ok(None));
+    directories.filter(is_safe).collect()
+}
+
+/// Returns the existing files that a command line may name.
+fn named_files(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
+    let start_directories = start_directories(line, base);
+    let names = line.commands.iter().flat_map(list_named_files);
+    let paths = names.flat_map(|name| {
+        let directories = start_directories.iter();
+        let paths = directories.map(|dir| AbsPath::resolve(dir, &name));
+        paths.collect::<Vec<_>>()
+    });
+    paths
+        .filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))))
+        .collect()
 }
 
 fn writable_hook_error(member: &TeamMember, path: &RealPath) -> Error {

@@ -1,21 +1,25 @@
-//! The files of programs that have more access than an agent's commands: the user's variables, or a
-//! network of their own. An agent that could rewrite such a program could use them.
+//! The files of the user's programs that have a verdict, the user's variables or a network. An agent
+//! that could rewrite such a program could decide what the agent wants, or use them.
 
+use std::collections::BTreeMap;
 use std::iter;
 use std::path::Path;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
-use crate::config::servers::{CWD_PLACEHOLDER, ServerDirectory, ServerProgram, ServerTransport};
+use crate::config::servers::{
+    CWD_PLACEHOLDER, ProgramPlace, ServerDirectory, ServerProgram, ServerTransport,
+};
 use crate::error::{Error, ErrorKind, Result};
-use crate::orchestrator::environments::{EnvironmentSpec, SubagentProgramSpec};
+use crate::orchestrator::environments::{Privilege, SubagentProgramSpec};
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::TeamMember;
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Permission, Phase};
-use crate::sandbox_policy::network::NetworkPolicy;
-use crate::world::io::files::first_file;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::world::io::files::{find_in_search_path, first_file};
 use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
 
+/// The variable with the directories in which programs are looked up.
+const SEARCH_PATH: &str = "PATH";
 /// Extensions of programs that an interpreter reads.
 const SCRIPT_EXTENSIONS: &[&str] = &[
     "cjs", "js", "lua", "mjs", "php", "pl", "py", "rb", "sh", "ts",
@@ -25,22 +29,35 @@ const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 
 /// Rejects a server or a tool whose program an agent may rewrite, if the program has variables or a
 /// network of its own. Relative names start in the directory that the config names, or else in the
-/// agent's workspace, or in `base` if the agent has none.
+/// agent's workspace, or in `base` if the agent has none; names without a slash are looked up in
+/// `PATH` of `env`.
 ///
 /// # Errors
 /// There is such a program.
-pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsPath) -> Result<()> {
+pub(super) fn reject_agent_writable_programs(
+    members: &[TeamMember],
+    base: &AbsPath,
+    env: &BTreeMap<String, String>,
+) -> Result<()> {
     for member in members {
         for server in &member.config.servers {
             let ServerTransport::Program(program) = &server.transport else {
                 continue;
             };
-            if program.env.is_empty() && program.network == NetworkPolicy::Off {
+            if !program.is_privileged() {
                 continue;
             }
+            let name = server.name().as_str();
             let workspace = member.workspace.as_ref().unwrap_or(base);
-            for path in program_files(program, workspace) {
-                reject_writable(server.name().as_str(), &path, members)?;
+            let mut files = program_files(program, workspace);
+            if program.run_in == ProgramPlace::Sandbox {
+                files.extend(program_in_search_path(&program.command, env, members));
+            }
+            for path in files {
+                reject_writable(name, &path, members)?;
+            }
+            for path in workspace_candidates(program, workspace) {
+                reject_in_workspace(name, &path, members)?;
             }
         }
     }
@@ -55,29 +72,122 @@ pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsP
 pub(super) fn reject_agent_writable_subagent(
     spec: &SubagentProgramSpec<'_>,
     members: &[TeamMember],
+    env: &BTreeMap<String, String>,
 ) -> Result<()> {
-    let EnvironmentSpec {
-        config, workspace, ..
-    } = spec.environment;
-    if config.env.is_empty() && config.network == NetworkPolicy::Off {
+    if spec.environment.privilege() == Privilege::None {
         return Ok(());
     }
-    let files = command_files(&spec.program.command, workspace);
+    let command = &spec.program.command;
+    let files = command_files(command, spec.environment.workspace).into_iter();
     files
-        .iter()
-        .try_for_each(|path| reject_writable(spec.program.vendor, path, members))
+        .chain(program_in_search_path(command, env, members))
+        .try_for_each(|path| reject_writable(spec.program.vendor, &path, members))
 }
 
 /// Returns the first of `members` that may write to `path` in the final phase, in which an agent
-/// may write the most.
+/// may write the most, or that has a copy of what agents wrote there.
 pub(super) fn find_writer<'m>(
     members: &'m [TeamMember],
     path: &RealPath,
 ) -> Option<&'m TeamMember> {
+    members
+        .iter()
+        .find(|member| may_write(member, path, Phase::Final))
+}
+
+fn may_write(member: &TeamMember, path: &RealPath, phase: Phase) -> bool {
+    let holds_copies = |grant: &Grant| {
+        matches!(
+            grant.kind,
+            GrantKind::TempWorkspace | GrantKind::PreviousTurn
+        )
+    };
+    let mut copies = member.grants.iter().filter(|grant| holds_copies(grant));
+    copies.any(|grant| path.is_within(&grant.root))
+        || permission_manager(&member.grants, phase).allows(path, Permission::Write)
+}
+
+/// Returns the first of `members` that may write to what `path` leads to, or to a symlink on the
+/// way, and what that is. Nothing may exist there yet.
+///
+/// # Errors
+/// The path leads through too many symlinks.
+pub(super) fn find_writer_on_way<'m>(
+    members: &'m [TeamMember],
+    path: &AbsPath,
+) -> Result<Option<(&'m TeamMember, RealPath)>> {
+    let real = locate(path).map(LocatedPath::into_real).ok();
+    let mut places = symlinks_on_path(path)?.into_iter().chain(real);
+    Ok(places.find_map(|place| Some((find_writer(members, &place)?, place))))
+}
+
+/// Returns the variables `env` without what leads to where `members` may write: directories in
+/// `PATH`, and variables that name such a path.
+pub(super) fn without_agent_paths(
+    env: &BTreeMap<String, String>,
+    members: &[TeamMember],
+) -> BTreeMap<String, String> {
+    let is_agents = |path: &str| {
+        let path = AbsPath::new(path);
+        path.is_some_and(|path| !matches!(find_writer_on_way(members, &path), Ok(None)))
+    };
+    let without_agents = |(name, value): (&String, &String)| {
+        if name == SEARCH_PATH {
+            let directories = value.split(':').filter(|dir| !is_agents(dir));
+            let search_path = directories.collect::<Vec<_>>().join(":");
+            return Some((name.clone(), search_path));
+        }
+        (!is_agents(value)).then(|| (name.clone(), value.clone()))
+    };
+    env.iter().filter_map(without_agents).collect()
+}
+
+/// Returns the program that a privileged `command` starts, if it is looked up in `PATH` of `env`:
+/// where no agent may write, or else where one may.
+pub(super) fn program_in_search_path(
+    command: &[String],
+    env: &BTreeMap<String, String>,
+    members: &[TeamMember],
+) -> Option<AbsPath> {
+    let name = command.first().filter(|name| !name.contains('/'))?;
+    let find = |env: &BTreeMap<String, String>| {
+        let search_path = env.get(SEARCH_PATH).map_or("", String::as_str);
+        find_in_search_path(name, search_path)
+    };
+    find(&without_agent_paths(env, members)).or_else(|| find(env))
+}
+
+/// Rejects a file in a workspace, or a program's directory there: nothing but what agents write can
+/// be read from it.
+fn reject_in_workspace(program: &str, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
+    let Ok(located) = locate(path) else {
+        return Ok(());
+    };
+    let real = located.into_real();
     let mut members = members.iter();
-    members.find(|member| {
-        permission_manager(&member.grants, Phase::Final).allows(path, Permission::Write)
-    })
+    match members.find(|member| may_write(member, &real, Phase::Coordination)) {
+        Some(member) => Err(writable_program_error(program, member, &real)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the directory that the config names for `program`, and the existing files that words of
+/// its command name, also after `=`.
+fn workspace_candidates(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
+    let named_directory = match &program.directory {
+        ServerDirectory::Named(directory) => Some(directory.clone()),
+        ServerDirectory::Workspace | ServerDirectory::Private => None,
+    };
+    let start = named_directory.as_ref().unwrap_or(workspace);
+    let start_text = start.to_string();
+    let words = program.command.iter().flat_map(|word| {
+        let word = word.replace(CWD_PLACEHOLDER, &start_text);
+        let value = word.split_once('=').map(|(_, value)| value.to_owned());
+        iter::once(word).chain(value)
+    });
+    let paths = words.map(|word| AbsPath::resolve(start, &word));
+    let files = paths.filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))));
+    files.chain(named_directory.clone()).collect()
 }
 
 /// Rejects a file of `program` that an agent may rewrite, or beside which it may put modules that
@@ -87,16 +197,19 @@ fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Res
     let Ok(LocatedPath::File(file) | LocatedPath::Missing(file)) = locate(path) else {
         return Ok(());
     };
-    let parent = has_extension(path.as_path(), IMPORTING_EXTENSIONS)
-        .then(|| file.parent())
-        .flatten();
-    let links = symlinks_on_path(path)?;
-    for path in iter::once(file).chain(parent).chain(links) {
-        if let Some(member) = find_writer(members, &path) {
-            return Err(writable_program_error(program, member, &path));
-        }
+    let writer_of_directory = || {
+        let directory = file.parent()?;
+        Some((find_writer(members, &directory)?, directory))
+    };
+    let is_importing = has_extension(path.as_path(), IMPORTING_EXTENSIONS);
+    let writer = match find_writer_on_way(members, path)? {
+        None if is_importing => writer_of_directory(),
+        writer => writer,
+    };
+    match writer {
+        Some((member, path)) => Err(writable_program_error(program, member, &path)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn writable_program_error(program: &str, member: &TeamMember, path: &RealPath) -> Error {

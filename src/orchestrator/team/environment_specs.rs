@@ -22,6 +22,7 @@ impl AgentTeam {
             external_agents: self.external_agent_specs().collect(),
             subagent_programs: self.subagent_program_specs().collect(),
             hooks: self.hook_specs().collect(),
+            members: &self.members,
         }
     }
 

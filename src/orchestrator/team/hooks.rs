@@ -36,6 +36,11 @@ impl AgentTeam {
             Some(environment) => Some(HookSandbox {
                 commands: environment.clone(),
                 readable: self.hook_read_permissions(member)?,
+                import_directories: hooks::import_directories(
+                    &member.config.hooks,
+                    &self.base,
+                    &self.members,
+                ),
             }),
         };
         let context = self.resources.hook_context.as_ref();

@@ -12,7 +12,7 @@ pub mod project_instructions;
 pub mod skills;
 mod subagent_types;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::call_rules::CallRules;
@@ -304,16 +304,18 @@ impl AgentTeam {
     }
 
     /// Rejects servers, tools and external agents that work as subagents, with variables or a
-    /// network of their own, whose program an agent can write to.
+    /// network of their own, whose program an agent can write to. Programs are looked up in `PATH`
+    /// of `env`.
     ///
     /// # Errors
     /// There is one.
-    pub fn validate_programs(&self) -> Result<()> {
+    pub fn validate_programs(&self, env: &BTreeMap<String, String>) -> Result<()> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => {
-                reject_agent_writable_programs(&self.members, &self.base)?;
+                let members = &self.members;
+                reject_agent_writable_programs(members, &self.base, env)?;
                 let mut specs = self.subagent_program_specs();
-                specs.try_for_each(|spec| reject_agent_writable_subagent(&spec, &self.members))
+                specs.try_for_each(|spec| reject_agent_writable_subagent(&spec, members, env))
             }
             DeliveryAccess::ReadOnly => Ok(()),
         }

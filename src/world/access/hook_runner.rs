@@ -2,6 +2,7 @@
 //! their answers are reported and combined. A hook that cannot be run counts as failed; this module
 //! decides nothing about failures.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::panic::resume_unwind;
@@ -17,6 +18,7 @@ use crate::hooks::answer::{HookFailure, parse_answer};
 use crate::hooks::request::{HookContext, HookSubject, build_request};
 use crate::hooks::verdict::{HookOutcome, HookVerdict};
 use crate::hooks::{Hook, HookList};
+use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::compile;
@@ -54,6 +56,19 @@ pub struct HookSandbox {
     pub commands: ExecEnvironment,
     /// What they may read.
     pub readable: PathPermissionManager,
+    /// The only directories outside Python's own from which Python imports modules.
+    pub import_directories: BTreeSet<AbsPath>,
+}
+
+impl HookSandbox {
+    /// Returns the variables with which Python imports nothing from the directory in which it
+    /// starts, where agents may write. Python older than 3.11 ignores the first.
+    fn python_variables(&self) -> [(String, String); 2] {
+        let directories = self.import_directories.iter().map(ToString::to_string);
+        let import_path = directories.collect::<Vec<_>>().join(":");
+        [("PYTHONSAFEPATH", "1"), ("PYTHONPATH", &import_path)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    }
 }
 
 /// Observer of hook runs.
@@ -236,6 +251,7 @@ impl HookRunner {
             venv: None,
         };
         let mut command_context = hook_sandbox.commands.command_context(spec, network);
+        command_context.env.extend(hook_sandbox.python_variables());
         command_context.env.extend(self.environment_variables(hook));
         let policy = compile(
             &hook_sandbox.readable,

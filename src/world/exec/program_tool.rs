@@ -13,7 +13,7 @@ use crate::tools::served::ServerCall;
 use crate::tools::served::schema_check::argument_error;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::process_report::summary;
-use crate::world::exec::server_launch::{confine, working_directory};
+use crate::world::exec::server_launch::{ConfinedProgram, confine, working_directory};
 use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, cannot_run};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -42,8 +42,11 @@ pub(super) fn run(
     let dir = working_directory(gate, program, environment).map_err(ToolError::failed)?;
     let permission = config.rules.permission;
     let command = program.command.clone();
-    let confinement = confine(gate, program, command, environment, dir, permission);
-    let (policy, network) = confinement.map_err(ToolError::failed)?;
+    let ConfinedProgram {
+        policy,
+        network,
+        gate,
+    } = confine(gate, program, command, environment, dir, permission).map_err(ToolError::failed)?;
     let sandbox = environment
         .backend()
         .local_sandbox()

@@ -2,6 +2,7 @@
 //! no more than the config allows it.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
@@ -9,20 +10,26 @@ use crate::config::servers::{CWD_PLACEHOLDER, InstanceSharing, ServerDirectory, 
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::compile::CommandContext;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::agent_launcher::open_for_reading;
 use crate::world::exec::command::compile_policy;
-use crate::world::io::files::first_file;
-use crate::world::io::locate::locate;
+use crate::world::io::files::{find_in_search_path, first_file};
+use crate::world::io::locate::{locate, resolve_path};
 use crate::world::mcp::program_host::{ContainerLaunch, LaunchPlace, SandboxLaunch};
 use crate::world::mcp::python_host::{self, ToolContext};
 use crate::world::mcp::{ServerLaunch, ServerLaunchRequest};
 use crate::world::sandbox::docker::server_container::{ContainerProgram, ServerContainers};
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
+use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
+
+/// The variable that names the workspace to a program that does not start there.
+const WORKSPACE_VARIABLE: &str = "MASSGEN_WORKSPACE";
 
 /// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
 pub(super) fn launch(
@@ -64,12 +71,16 @@ pub(super) fn launch(
         .map(|word| word.replace(CWD_PLACEHOLDER, &dir.to_string()))
         .chain(arguments)
         .collect();
-    let (mut policy, network) = confine(gate, program, command, environment, dir, permission)?;
+    let ConfinedProgram {
+        mut policy,
+        network,
+        gate,
+    } = confine(gate, program, command, environment, dir, permission)?;
     if let Some(package) = installed {
         open_for_reading(&mut policy, package.directory.clone(), GrantScope::Tree);
     }
     let place = if let ExecBackend::Server(containers) = environment.backend() {
-        LaunchPlace::Container(container_launch(containers, gate, policy))
+        LaunchPlace::Container(container_launch(containers, &gate, policy))
     } else {
         let sandbox = environment
             .backend()
@@ -105,13 +116,32 @@ fn container_launch(
         program: ContainerProgram {
             command: policy.program,
             env,
-            dir: policy.dir,
+            // A container has no private directories of this machine.
+            dir: if policy.dir.is_within(&policy.home) {
+                AbsPath::root().join("tmp")
+            } else {
+                policy.dir
+            },
         },
     }
 }
 
-/// Returns the sandbox policy of a program with this command line, and its proxy. Files that the
-/// command line names are opened for reading in addition to what the agent's grants open.
+/// How a program is confined.
+#[derive(Debug)]
+pub(super) struct ConfinedProgram {
+    /// Its sandbox policy.
+    pub(super) policy: SandboxPolicy,
+    /// Its proxy, if it may reach some domains only.
+    pub(super) network: Option<Arc<NetworkProxy>>,
+    /// The gate whose overlay it sees, if there is one.
+    pub(super) gate: Gate,
+}
+
+/// Returns how a program with this command line is confined, whose working directory is `dir`. Files
+/// that the command line names are opened for reading in addition to what the agent's grants open.
+///
+/// What is privileged starts where no agent writes, because many programs run what they find in the
+/// directory in which they start.
 pub(super) fn confine(
     gate: &Gate,
     program: &ServerProgram,
@@ -119,7 +149,7 @@ pub(super) fn confine(
     environment: &ExecEnvironment,
     dir: AbsPath,
     permission: Permission,
-) -> Result<(SandboxPolicy, Option<Arc<NetworkProxy>>), String> {
+) -> Result<ConfinedProgram, String> {
     let mut file_paths = Vec::new();
     if let ProgramInterface::SingleTool(tool) = &program.interface {
         for (index, file) in &tool.files {
@@ -130,9 +160,15 @@ pub(super) fn confine(
         }
     }
     let safe_import_path = safe_import_path(&command);
+    let starts_apart = program.is_privileged() && program.directory == ServerDirectory::Workspace;
+    let private_directory =
+        starts_apart.then(|| environment.directories().make_working_directory());
+    let private_directory = private_directory
+        .transpose()
+        .map_err(|error| error.to_string())?;
     let spec = CommandSpec {
         program: command,
-        dir,
+        dir: private_directory.unwrap_or_else(|| dir.clone()),
         venv: None,
     };
     let (network_access, network) = environment.network().map_err(|error| error.to_string())?;
@@ -141,13 +177,94 @@ pub(super) fn confine(
         command_context.env.extend(offline_variables());
     }
     command_context.env.extend(safe_import_path);
-    let compiled_policy = compile_policy(gate, environment, command_context)
+    if starts_apart {
+        let name = WORKSPACE_VARIABLE.to_owned();
+        command_context.env.insert(name, dir.to_string());
+    }
+    let gate = match gate.overlay() {
+        Some(overlay)
+            if program.is_privileged() && is_led_into(overlay, program, &command_context) =>
+        {
+            on_users_trees(gate)?
+        }
+        _ => gate.clone(),
+    };
+    let compiled_policy = compile_policy(&gate, environment, command_context)
         .map_err(|tool_error| tool_error.message)?;
     let mut policy = restrict_writes(compiled_policy, permission);
     for path in file_paths {
         open_for_reading(&mut policy, path, GrantScope::File);
     }
-    Ok((policy, network))
+    Ok(ConfinedProgram {
+        policy,
+        network,
+        gate,
+    })
+}
+
+/// Returns a gate like `gate` without an overlay: the user's own trees, which are read-only.
+fn on_users_trees(gate: &Gate) -> Result<Gate, String> {
+    let policy = GatePolicy {
+        // Left out, because they live as long as any clone of them.
+        commands: None,
+        servers: None,
+        overlay: None,
+        ..gate.policy().clone()
+    };
+    let manager = gate.manager().in_phase(gate.phase());
+    Gate::open(manager, policy).map_err(|error| error.to_string())
+}
+
+/// Returns whether what starts a program leads into a tree of the user's that is overlaid, where the
+/// agent's commands may have changed any name: its start directory, the program that is found, a
+/// file of functions, a word of its command line, or a variable.
+fn is_led_into(overlay: &WriteOverlay, program: &ServerProgram, context: &CommandContext) -> bool {
+    let is_overlaid = |path: AbsPath| {
+        let real = resolve_path(&path);
+        real.is_some_and(|real| overlay.trees().any(|tree| real.is_within(tree.root)))
+    };
+    let search_path = context.env.get("PATH").map_or("", String::as_str);
+    let executable = context.program.first();
+    let executable = executable.and_then(|name| find_in_search_path(name, search_path));
+    let (words, function_files) = match &program.interface {
+        ProgramInterface::Mcp | ProgramInterface::SingleTool(_) => (&*context.program, Vec::new()),
+        // The arguments are massgen's own.
+        ProgramInterface::PythonFunctions(python) => {
+            let files = python.functions.iter().filter_map(|function| {
+                let file = function.file.as_ref()?;
+                first_file(&file.candidates).cloned()
+            });
+            (&*program.command, files.collect())
+        }
+    };
+    // The private directories of a program are its own, wherever they are.
+    let is_private = |text: &str| {
+        let path = AbsPath::new(text);
+        path.is_some_and(|path| path.is_within(&context.home) || path == context.scratch)
+    };
+    let variables = context.env.iter();
+    let variables =
+        variables.filter(|(name, value)| *name != WORKSPACE_VARIABLE && !is_private(value));
+    let texts = words.iter().chain(variables.map(|(_, value)| value));
+    let named_paths = texts
+        .flat_map(|text| paths_in(text))
+        .map(|path| AbsPath::resolve(&context.dir, path));
+    let mut paths = iter::once(context.dir.clone())
+        .chain(executable)
+        .chain(function_files)
+        .chain(named_paths);
+    paths.any(is_overlaid)
+}
+
+/// Returns the parts of `text` that may be paths: between the characters that separate paths in
+/// lists, assignments and code, and what follows the letters of an option, as in `-I/usr/include`.
+fn paths_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_separator = |c: char| c.is_whitespace() || "=:;,'\"()[]{}<>|&".contains(c);
+    let parts = text.split(is_separator).filter(|part| !part.is_empty());
+    parts.flat_map(|part| {
+        let absolute_part = part.find('/').and_then(|start| part.get(start..));
+        [Some(part), absolute_part].into_iter().flatten()
+    })
 }
 
 /// Returns the variables with which programs that download packages fail immediately, instead of
@@ -180,7 +297,7 @@ fn existing_file(file: &NamedFile) -> Option<AbsPath> {
     Some(locate(candidate).ok()?.into_real().to_abs())
 }
 
-/// Returns the directory in which a program starts.
+/// Returns the directory that the agent and the user know as the working directory of a program.
 pub(super) fn working_directory(
     gate: &Gate,
     program: &ServerProgram,

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind as IoKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
+use crate::world::sys::process;
 use crate::world::sys::state_files::file::SecretExposure;
 use crate::world::sys::state_files::{self, dir, file};
 
@@ -27,6 +28,12 @@ pub fn inspect(path: &AbsPath) -> LookupResult {
 pub fn first_file(candidates: &[AbsPath]) -> Option<&AbsPath> {
     let mut candidates = candidates.iter();
     candidates.find(|path| inspect(path) == LookupResult::File)
+}
+
+/// Finds the program `name` as a sandbox with this `PATH` does: in its directories, or else in those
+/// of the system.
+pub fn find_in_search_path(name: &str, search_path: &str) -> Option<AbsPath> {
+    process::find_as_sandbox(name, search_path)
 }
 
 /// Returns `path` with all symlinks followed.
