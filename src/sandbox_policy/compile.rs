@@ -92,7 +92,10 @@ pub fn compile(
     }
     let open_paths = accessible_paths(manager, level);
     let hidden_paths = hidden_paths(manager, context.hidden);
-    if !context.dir.is_within(&context.home) && !is_open(&context.dir, &open_paths, &hidden_paths) {
+    let temporary = context.env.get("TMPDIR").and_then(AbsPath::new);
+    let is_private =
+        context.dir.is_within(&context.home) || temporary.as_ref() == Some(&context.dir);
+    if !is_private && !is_open(&context.dir, &open_paths, &hidden_paths) {
         return Err(SandboxPolicyError::DirectoryNotAccessible { dir: context.dir });
     }
     let layers = overlay_layers(manager, level, &open_paths, context.write_target)?;

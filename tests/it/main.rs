@@ -164,6 +164,7 @@ mod shell_words;
 mod single_calls;
 mod skills;
 mod final_overlay;
+mod privileged_programs;
 mod program_environments;
 mod steering;
 mod subagents;

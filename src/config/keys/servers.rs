@@ -71,8 +71,8 @@ pub(crate) const CWD: TypedKey<Text> = TypedKey::optional(
     &["cwd"],
     shape::text(),
     "The working directory of the program, which must be open to the agent. Default: the \
-     agent's workspace, or an empty private directory if the agent has none or the server \
-     is shared.",
+     agent's workspace, or a private directory if the agent has none, the server is shared, or it \
+     has `env` or `network`.",
     NeedsNamedConfig("starts a program"),
 );
 

@@ -11,6 +11,7 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::access::hook_runner::{HookRunner, HookSandbox};
+use crate::world::delivery::planning::plan_overlay;
 
 impl AgentTeam {
     /// Rejects hooks that cannot run or that an agent can write to.
@@ -36,6 +37,8 @@ impl AgentTeam {
             Some(environment) => Some(HookSandbox {
                 commands: environment.clone(),
                 readable: self.hook_read_permissions(member)?,
+                deliverable: grants::permission_manager(&member.grants, Phase::Final),
+                plan: plan_overlay,
                 import_directories: hooks::import_directories(
                     &member.config.hooks,
                     &self.base,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::delivery::plan::DeliveryPlan;
 use crate::hooks::answer::{HookFailure, parse_answer};
 use crate::hooks::request::{HookContext, HookSubject, build_request};
 use crate::hooks::verdict::{HookOutcome, HookVerdict};
@@ -22,10 +23,12 @@ use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::compile;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::io::clock::milliseconds;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::overlay::view::OverlayView;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Largest request to a hook, in bytes of JSON.
@@ -56,11 +59,27 @@ pub struct HookSandbox {
     pub commands: ExecEnvironment,
     /// What they may read.
     pub readable: PathPermissionManager,
+    /// What a delivery by their agent may change.
+    pub deliverable: PathPermissionManager,
+    /// Returns what a delivery of the changes on an overlay would change.
+    pub plan: fn(&WriteOverlay, &PathPermissionManager) -> crate::error::Result<DeliveryPlan>,
     /// The only directories outside Python's own from which Python imports modules.
     pub import_directories: BTreeSet<AbsPath>,
 }
 
 impl HookSandbox {
+    /// Returns what hooks see of `overlay`: the user's trees with what a delivery would change, so
+    /// that no agent decides what is found under a protected name.
+    fn view(&self, overlay: &WriteOverlay) -> crate::error::Result<Option<OverlayView>> {
+        match self.commands.sandbox_level() {
+            SandboxLevel::Overlay | SandboxLevel::Namespaces => {
+                let plan = |overlay: &WriteOverlay| (self.plan)(overlay, &self.deliverable);
+                overlay.view(self.commands.overlay_origin(), plan)
+            }
+            SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => Ok(None),
+        }
+    }
+
     /// Returns the variables with which Python imports nothing from the directory in which it
     /// starts, where agents may write. Python older than 3.11 ignores the first.
     fn python_variables(&self) -> [(String, String); 2] {
@@ -95,7 +114,7 @@ pub struct HookRun<'a> {
 pub struct HookInvocation<'a> {
     /// The phase of the agent.
     pub phase: Phase,
-    /// The overlay that hooks see instead of the user's paths, if there is one.
+    /// The overlay whose deliverable changes hooks see in the user's paths, if there is one.
     pub overlay: Option<&'a WriteOverlay>,
     /// Cancelled when the caller no longer waits for the answer.
     pub cancellation: &'a CancellationToken,
@@ -152,19 +171,23 @@ impl HookRunner {
             Phase::Final => None,
         };
         let request = build_request(&self.0.context, invocation.phase, round, subject).to_string();
-        let outcomes = match CommandInterrupt::new() {
-            Ok(interrupt) => {
-                let _watch = CancellationWatcher::spawn(invocation.cancellation, &interrupt);
-                let query = HookQuery {
-                    request: request.as_bytes(),
-                    subject,
-                    overlay: invocation.overlay,
-                    interrupt: &interrupt,
-                };
-                self.ask_all(&hooks, query)
-            }
-            Err(error) => Err(error),
+        let view = match (&self.0.hook_sandbox, invocation.overlay) {
+            (Some(hook_sandbox), Some(overlay)) => hook_sandbox.view(overlay),
+            _ => Ok(None),
         };
+        let ask_hooks = || {
+            let view = view.map_err(|error| io::Error::other(format!("{error:#}")))?;
+            let interrupt = CommandInterrupt::new()?;
+            let _watch = CancellationWatcher::spawn(invocation.cancellation, &interrupt);
+            let query = HookQuery {
+                request: request.as_bytes(),
+                subject,
+                overlay: view.as_ref().and_then(OverlayView::overlay),
+                interrupt: &interrupt,
+            };
+            self.ask_all(&hooks, query)
+        };
+        let outcomes = ask_hooks();
         let failure_outcomes = |error: io::Error| {
             let failure = HookFailure::new("it could not be run", &error.to_string());
             vec![Err(failure)]

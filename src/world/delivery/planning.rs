@@ -20,6 +20,7 @@ use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::read_state::{mode_bits, read_state};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::compare::has_same_bytes;
+use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -90,42 +91,83 @@ pub fn plan(
                 .as_ref()
                 .map(|source_dir| source_dir.path.clone()),
         );
-        let Some(SourceDirectory {
-            path,
-            layout,
-            left_out,
-        }) = source_dir
-        else {
-            continue;
-        };
-        let layer = DirectoryHandle::open_own(&path)
-            .map_err(|error| delivery_error("open", &path, error))?;
-        let tree =
-            DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
-        let tree_path = tree
-            .real_path()
-            .map_err(|error| delivery_error("open", root, error))?;
-        let planner = LayerPlanner {
-            manager: &manager,
-            baseline,
-            layout,
-            left_out,
-            root_number,
-            tree_path,
-            tree,
-            layer,
-            opaque_dirs: BTreeSet::new(),
-            closed_paths: BTreeSet::new(),
-            plan: &mut plan,
-        };
-        planner.plan_layer()?;
+        if let Some(source_dir) = source_dir {
+            plan_root(
+                &mut plan,
+                (root_number, root),
+                source_dir,
+                &manager,
+                baseline,
+            )?;
+        }
     }
+    sort_entries(&mut plan);
+    Ok(plan)
+}
+
+/// Returns what a delivery of the changes on `overlay` by an agent with the permissions of `manager`
+/// would change now, without regard to what the user has changed.
+pub fn plan_overlay(
+    overlay: &WriteOverlay,
+    manager: &PathPermissionManager,
+) -> Result<DeliveryPlan> {
+    let mut plan = DeliveryPlan::default();
+    for (root_number, tree) in overlay.trees().enumerate() {
+        let root = tree.root.to_abs();
+        let layer = SourceDirectory {
+            path: tree.upper.clone(),
+            layout: SourceLayout::OverlayLayer,
+            left_out: Vec::new(),
+        };
+        plan_root(&mut plan, (root_number, &root), layer, manager, None)?;
+        plan.roots.push(root);
+    }
+    sort_entries(&mut plan);
+    Ok(plan)
+}
+
+/// Adds the changes of one layer to the tree `root`, the one with this number.
+fn plan_root(
+    plan: &mut DeliveryPlan,
+    (root_number, root): (usize, &AbsPath),
+    layer: SourceDirectory,
+    manager: &PathPermissionManager,
+    baseline: Option<&ConflictBaseline>,
+) -> Result<()> {
+    let SourceDirectory {
+        path,
+        layout,
+        left_out,
+    } = layer;
+    let layer =
+        DirectoryHandle::open_own(&path).map_err(|error| delivery_error("open", &path, error))?;
+    let tree =
+        DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
+    let tree_path = tree
+        .real_path()
+        .map_err(|error| delivery_error("open", root, error))?;
+    let planner = LayerPlanner {
+        manager,
+        baseline,
+        layout,
+        left_out,
+        root_number,
+        tree_path,
+        tree,
+        layer,
+        opaque_dirs: BTreeSet::new(),
+        closed_paths: BTreeSet::new(),
+        plan,
+    };
+    planner.plan_layer()
+}
+
+/// Sorts the entries by root and path. Of two for one name, the one that was planned first counts.
+fn sort_entries(plan: &mut DeliveryPlan) {
     plan.entries
         .sort_by(|a, b| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
-    // Of two entries for one name, the one that was planned first counts.
     plan.entries
         .dedup_by(|b, a| (a.root, &a.rel) == (b.root, &b.rel));
-    Ok(plan)
 }
 
 /// Plans the changes that one layer makes to its tree.

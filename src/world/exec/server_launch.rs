@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::iter;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
@@ -12,10 +13,12 @@ use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::CommandContext;
 use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::agent_launcher::open_for_reading;
 use crate::world::exec::command::compile_policy;
+use crate::world::exec::user_trees::user_trees;
 use crate::world::io::files::{find_in_search_path, first_file};
 use crate::world::io::locate::{locate, resolve_path};
 use crate::world::mcp::program_host::{ContainerLaunch, LaunchPlace, SandboxLaunch};
@@ -118,7 +121,7 @@ fn container_launch(
             env,
             // A container has no private directories of this machine.
             dir: if policy.dir.is_within(&policy.home) {
-                AbsPath::root().join("tmp")
+                temporary_directory()
             } else {
                 policy.dir
             },
@@ -139,9 +142,6 @@ pub(super) struct ConfinedProgram {
 
 /// Returns how a program with this command line is confined, whose working directory is `dir`. Files
 /// that the command line names are opened for reading in addition to what the agent's grants open.
-///
-/// What is privileged starts where no agent writes, because many programs run what they find in the
-/// directory in which they start.
 pub(super) fn confine(
     gate: &Gate,
     program: &ServerProgram,
@@ -160,15 +160,14 @@ pub(super) fn confine(
         }
     }
     let safe_import_path = safe_import_path(&command);
-    let starts_apart = program.is_privileged() && program.directory == ServerDirectory::Workspace;
-    let private_directory =
-        starts_apart.then(|| environment.directories().make_working_directory());
-    let private_directory = private_directory
-        .transpose()
-        .map_err(|error| error.to_string())?;
+    let starts_apart = starts_apart(program);
     let spec = CommandSpec {
         program: command,
-        dir: private_directory.unwrap_or_else(|| dir.clone()),
+        dir: if starts_apart {
+            private_directory(gate, environment)?
+        } else {
+            dir.clone()
+        },
         venv: None,
     };
     let (network_access, network) = environment.network().map_err(|error| error.to_string())?;
@@ -200,6 +199,47 @@ pub(super) fn confine(
         network,
         gate,
     })
+}
+
+/// Returns whether a program starts where no agent writes, although agents know it to work in the
+/// workspace: many programs run what they find in the directory in which they start. Functions and
+/// programs that are files of the config are made to work there, and are the user's own.
+fn starts_apart(program: &ServerProgram) -> bool {
+    let is_of_config = match &program.interface {
+        ProgramInterface::Mcp => false,
+        ProgramInterface::PythonFunctions(_) => true,
+        ProgramInterface::SingleTool(tool) => {
+            let is_program = |(index, _): &&(usize, NamedFile)| *index == 0;
+            let file = tool.files.iter().find(is_program);
+            file.is_some_and(|(_, file)| Path::new(&file.config_path).is_relative())
+        }
+    };
+    let is_in_workspace = program.directory == ServerDirectory::Workspace
+        && program.instances == InstanceSharing::PerAgent;
+    program.is_privileged() && is_in_workspace && !is_of_config
+}
+
+/// Returns a directory in which no agent writes. In it, many programs also use what they find in the
+/// directories above: where these may change during a call, it is one that has none.
+fn private_directory(gate: &Gate, environment: &ExecEnvironment) -> Result<AbsPath, String> {
+    let directory = environment.directories().make_working_directory();
+    let directory = directory.map_err(|error| error.to_string())?;
+    let mut changed_trees = user_trees(gate).into_iter();
+    let may_change = gate.overlay().is_none()
+        && changed_trees.any(|tree| directory.is_within(&tree.real().to_abs()));
+    Ok(match environment.sandbox_level() {
+        SandboxLevel::Overlay | SandboxLevel::Namespaces if may_change => temporary_directory(),
+        SandboxLevel::Overlay
+        | SandboxLevel::Namespaces
+        | SandboxLevel::Landlock
+        | SandboxLevel::Unavailable
+        | SandboxLevel::Off => directory,
+    })
+}
+
+/// Returns the directory for temporary files of a container, and of a sandbox that has its own.
+fn temporary_directory() -> AbsPath {
+    AbsPath::root().join("tmp")
 }
 
 /// Returns a gate like `gate` without an overlay: the user's own trees, which are read-only.

@@ -7,11 +7,13 @@
 //! it, and the changes in the copy are written in the same format.
 
 mod tree;
+pub(in crate::world) mod view;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::delivery::plan::DeliveryPlan;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
@@ -19,6 +21,7 @@ use crate::sandbox_policy::OverlayLayer;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::overlay::tree::TreeOverlay;
+use crate::world::sandbox::overlay::view::OverlayView;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::FollowBase;
@@ -28,6 +31,9 @@ use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
+
+/// Prefix of the names of the directories of views; a number follows.
+const VIEW_PREFIX: &str = "view";
 
 /// The write paths of one agent under an overlay. A clone is the same overlay. It is torn down when
 /// the last clone is dropped; its changes stay on the disk.
@@ -53,6 +59,10 @@ struct WriteOverlayInner {
     excluded: Vec<RealPath>,
     audience: OverlayAudience,
     namespace: std::result::Result<OverlayNamespace, String>,
+    /// The directory of the overlay.
+    directory: AbsPath,
+    /// The number of its next view. While one is created, its layers do not change.
+    next_view: Mutex<u32>,
 }
 
 /// The mount namespace in which commands see the overlay.
@@ -169,7 +179,59 @@ impl WriteOverlay {
             excluded,
             audience: spec.audience,
             namespace,
+            directory: spec.directory.clone(),
+            next_view: Mutex::default(),
         }))))
+    }
+
+    /// Creates a view of it: the user's trees with the changes that `plan` returns, each root of
+    /// which is a tree of the overlay. `None` if no process can see it.
+    ///
+    /// # Errors
+    /// The changes cannot be planned or shown.
+    pub(in crate::world) fn view(
+        &self,
+        origin: OverlayOrigin<'_>,
+        plan: impl FnOnce(&Self) -> Result<DeliveryPlan>,
+    ) -> Result<Option<OverlayView>> {
+        let mut next_view = self
+            .0
+            .next_view
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.sync_layers()?;
+        let plan = plan(self)?;
+        let directory = self.0.directory.join(format!("{VIEW_PREFIX}{next_view}"));
+        *next_view = next_view.wrapping_add(1);
+        let mut view = OverlayView {
+            overlay: None,
+            directory,
+        };
+        let mut trees = Vec::new();
+        for (number, tree) in self.0.trees.iter().enumerate() {
+            let is_root = |root: &AbsPath| root.as_path() == tree.root.as_path();
+            let root_number = plan.roots.iter().position(is_root);
+            let entries = plan.entries.iter();
+            let entries = entries.filter(|entry| Some(entry.root) == root_number);
+            let directory = view.directory.join(number.to_string());
+            let mut tree = tree.prepare_view(&directory, entries.cloned().collect())?;
+            if let Some(reason) = tree.overlay_obstacle()? {
+                tree.replace_with_copy(reason)?;
+            }
+            trees.push(tree);
+        }
+        let excluded = self.0.excluded.clone();
+        let namespace = open_namespace(origin, &mut trees, &excluded)?;
+        let is_visible = namespace.is_ok();
+        view.overlay = Some(Self(Arc::new(WriteOverlayInner {
+            trees,
+            excluded,
+            audience: OverlayAudience::Sandbox,
+            namespace,
+            directory: view.directory.clone(),
+            next_view: Mutex::default(),
+        })));
+        Ok(is_visible.then_some(view))
     }
 
     /// Returns the trees, deepest first.
@@ -349,6 +411,10 @@ pub fn clear_overlays(directory: &AbsPath, prefix: &str, cleanup: OverlayCleanup
             continue;
         }
         for tree in dir::names(&overlay_dir)? {
+            if tree.starts_with(VIEW_PREFIX) {
+                clear::remove(&overlay_dir.join(&tree))?;
+                continue;
+            }
             for work_dir in ["work", "copy"] {
                 clear::remove(&overlay_dir.join(&tree).join(work_dir))?;
             }

@@ -1,10 +1,12 @@
 //! One tree of the user's under an overlay: its upper layer, or the copy that replaces it.
 
+use crate::delivery::plan::DeliveryEntry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::GrantScope;
 use crate::sandbox_policy::OverlayLayer;
 use crate::world::sandbox::obstacles::overlay_obstacle;
+use crate::world::sandbox::overlay::view::PlannedChanges;
 use crate::world::sandbox::overlay::{OverlaidTree, OverlayMethod};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -30,6 +32,8 @@ pub(super) struct TreeOverlay {
     copy_path: AbsPath,
     /// Directories inside it that do not belong to it.
     separate_paths: Vec<AbsPath>,
+    /// The changes that it shows from the start.
+    changes: Option<PlannedChanges>,
     copy: Option<TreeCopy>,
     /// Handle on the overlaid tree inside the mount namespace.
     mounted_tree: Option<DirectoryHandle>,
@@ -71,9 +75,33 @@ impl TreeOverlay {
             separate_paths: paths_inside.cloned().collect(),
             layer,
             root,
+            changes: None,
             copy: None,
             mounted_tree: None,
         })
+    }
+
+    /// Creates an overlay of the same tree in `directory` that shows `entries`, whose content is in
+    /// the layer of this one.
+    pub(super) fn prepare_view(
+        &self,
+        directory: &AbsPath,
+        entries: Vec<DeliveryEntry>,
+    ) -> Result<Self> {
+        let (root, files) = (self.root.clone(), self.files.clone());
+        let mut view = Self::prepare(root, files, directory, &self.separate_paths)?;
+        let write_changes = || {
+            let changes = PlannedChanges {
+                source: DirectoryHandle::open_own(&self.layer.upper)?,
+                entries,
+            };
+            let upper = DirectoryHandle::open_own(&view.layer.upper)?;
+            changes.write_layer(&view.user_tree, &upper)?;
+            Ok(changes)
+        };
+        let changes = write_changes().map_err(|error| open_error(&self.root, error))?;
+        view.changes = Some(changes);
+        Ok(view)
     }
 
     /// Returns why no overlay can be mounted over it, as far as that is known without trying.
@@ -113,6 +141,10 @@ impl TreeOverlay {
                 TreeReplica::from_files(&self.user_tree, &names, &self.copy_path)?
             }
         };
+        if let Some(changes) = &self.changes {
+            let applied = changes.apply(replica.dir());
+            applied.map_err(|error| open_error(&self.root, error))?;
+        }
         self.copy = Some(TreeCopy {
             replica,
             reason: reason.into(),
