@@ -361,7 +361,10 @@ fn unanswerable_review_error() -> Error {
     let message = "`--review` needs a terminal on standard input and standard error, and the format \
                    `text`";
     usage_error(message)
-        .with_hint("omit it to apply what may be delivered; `massgen undo` reverts that")
+        .with_hint(
+            "omit it, or pass `--yes` to resume a run that was started with it, to apply what may be \
+             delivered; `massgen undo` reverts that",
+        )
         .with_hint(
             "or open no path for writing, and deliver later: massgen --continue --cwd-context rw",
         )

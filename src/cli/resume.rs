@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::UserMessageReceiver;
-use crate::cli::args::{CliArguments, RunArguments};
+use crate::cli::args::RunArguments;
 use crate::cli::continued_session::{default_sessions, filter_open_paths, requested_session};
 use crate::cli::environment;
 use crate::cli::execution::{
@@ -22,7 +21,6 @@ use crate::cli::run::{apply_flags, open_cwd, telemetry_settings};
 use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::examples;
 use crate::config::recorded::{has_answer_lead, recorded_config};
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::team::WorkspaceMode;
@@ -114,7 +112,7 @@ async fn resumed_request(
     let host = loaded_environment.host;
     let warnings = loaded_environment.warnings.iter();
     warnings.for_each(|warning| output.warning(warning));
-    let arguments = &merge_arguments(arguments, &metadata.cli_args)?;
+    let arguments = &arguments.with_recorded(&metadata.cli_args)?;
     let manifest = run.manifest()?;
     require_same_directory(&manifest, &host)?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
@@ -135,14 +133,6 @@ async fn resumed_request(
         telemetry,
     };
     resume_with_team(interrupted_run, team, arguments, output)
-}
-
-/// Returns the flags with which a run was started, as far as they hold when it is resumed.
-///
-/// # Errors
-/// It was started with a flag that has to be typed again.
-pub(crate) fn recorded_flags(metadata: &RecordedRunMetadata) -> Result<RunArguments> {
-    merge_arguments(&RunArguments::default(), &metadata.cli_args)
 }
 
 /// Builds the request that resumes `interrupted_run` with `team`, to which the flags in `arguments`
@@ -302,57 +292,6 @@ pub(crate) fn resume_command_line(arguments: &RunArguments) -> String {
         .chain(flag_words.flatten())
         .collect();
     shell_line(&words)
-}
-
-/// Merges the current flags with those that the run was started with; current flags win.
-fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<RunArguments> {
-    let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
-        // Flags that this version does not know: only the typed ones hold.
-        return Ok(typed_arguments.clone());
-    };
-    let untrusted_flags = [
-        (
-            "--base-url",
-            recorded.base_url.is_some() && typed_arguments.base_url.is_none(),
-        ),
-        (
-            "--sandbox",
-            recorded.sandbox.is_some() && typed_arguments.sandbox.is_none(),
-        ),
-    ];
-    for (flag, is_missing) in untrusted_flags {
-        if is_missing {
-            let message =
-                format!("the run was started with `{flag}`, which is not taken from its records");
-            return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint(format!("pass `{flag}` again with `--continue`")));
-        }
-    }
-    let mut arguments = typed_arguments.clone();
-    // A file is found again by its recorded path; a built-in config has only its name.
-    let example = recorded
-        .config
-        .filter(|name| examples::find_example(name).is_some());
-    arguments.config = arguments.config.or(example);
-    // A config brings its own models.
-    if arguments.config.is_none() {
-        if arguments.model.is_empty() {
-            arguments.model = recorded.model;
-        }
-        arguments.backend = arguments.backend.or(recorded.backend);
-        arguments.system_message = arguments.system_message.or(recorded.system_message);
-    }
-    arguments.cwd_context = arguments.cwd_context.or(recorded.cwd_context);
-    arguments.orchestrator_timeout = arguments
-        .orchestrator_timeout
-        .or(recorded.orchestrator_timeout);
-    if arguments.rate_limit.is_empty() {
-        arguments.rate_limit = recorded.rate_limit;
-    }
-    arguments.limits = arguments.limits.or(recorded.limits);
-    arguments.models = arguments.models.or(recorded.models);
-    Ok(arguments)
 }
 
 /// Chooses the team of the run: from the config that is named now, or else from the run's config.

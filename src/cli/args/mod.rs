@@ -45,6 +45,7 @@ pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod phase;
 pub(crate) mod pipeline;
+mod recorded;
 pub(crate) mod session;
 pub(crate) mod skills;
 pub(crate) mod web;
@@ -182,7 +183,7 @@ pub(crate) struct RunArguments {
 }
 
 // How the result of a run is delivered.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeliveryArguments {
     /// Apply the delivery without asking, whatever `delivery` says in the config. Default: from
     /// the config.
@@ -220,6 +221,15 @@ pub(crate) struct LimitArguments {
     pub iterations: Option<u32>,
 }
 
+/// The flags that limit a run.
+const LIMIT_FLAGS: [&str; 5] = [
+    "--max-cost-usd",
+    "--max-tokens-total",
+    "--max-tool-calls",
+    "--max-iterations",
+    "--orchestrator-timeout",
+];
+
 impl LimitArguments {
     /// Returns these limits, and those of `other` where none is given.
     pub(crate) fn or(self, other: Self) -> Self {
@@ -242,15 +252,16 @@ impl RunArguments {
             iterations,
         } = self.limits;
         let seconds = self.orchestrator_timeout;
-        let flags = [
-            ("--max-cost-usd", cost.map(|cost| cost.to_string())),
-            ("--max-tokens-total", tokens.map(|max| max.to_string())),
-            ("--max-tool-calls", tool_calls.map(|max| max.to_string())),
-            ("--max-iterations", iterations.map(|max| max.to_string())),
-            ("--orchestrator-timeout", seconds.map(|max| max.to_string())),
+        let values = [
+            cost.map(|cost| cost.to_string()),
+            tokens.map(|max| max.to_string()),
+            tool_calls.map(|max| max.to_string()),
+            iterations.map(|max| max.to_string()),
+            seconds.map(|max| max.to_string()),
         ];
-        let words = flags
+        let words = LIMIT_FLAGS
             .into_iter()
+            .zip(values)
             .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
         words.flatten().collect()
     }

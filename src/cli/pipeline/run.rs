@@ -4,7 +4,7 @@
 use tokio::sync::mpsc;
 
 use crate::agent::user_messages::user_message_channel;
-use crate::cli::args::{CliArguments, RunArguments};
+use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
 use crate::cli::environment;
@@ -41,7 +41,7 @@ use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::io::terminal_input::TerminalInput;
 use crate::world::store::approvals::ApprovalFile;
-use crate::world::store::pipelines::{PipelineDir, PipelineRecord, list, lookup};
+use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::records::limits;
@@ -167,7 +167,7 @@ pub(crate) async fn resume(
     let repository = PipelineRepository::reopen(dir, &host.env).await?;
     repository.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
     let record = &repository.record;
-    let arguments = merge_arguments(typed_arguments, &record.arguments);
+    let arguments = typed_arguments.with_recorded(&record.arguments)?;
     let (file, name) = match (&typed_arguments.config, &record.config_path) {
         // A built-in config has no path: the recorded flags name it.
         (Some(_), _) | (None, None) => {
@@ -233,37 +233,6 @@ pub(crate) async fn resume_with_team(
     Box::pin(execution).await
 }
 
-/// Returns the flags with which a pipeline was started, as far as they hold when it is resumed.
-pub(crate) fn recorded_flags(record: &PipelineRecord) -> RunArguments {
-    merge_arguments(&RunArguments::default(), &record.arguments)
-}
-
-/// Merges the current flags with the config, models, answers and limits that the pipeline was
-/// started with; current flags win.
-fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> RunArguments {
-    use clap::Parser as _;
-    let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    let Ok(CliArguments {
-        run: recorded_arguments,
-        ..
-    }) = CliArguments::try_parse_from(words)
-    else {
-        // Flags that this version does not know: only the typed ones hold.
-        return typed_arguments.clone();
-    };
-    let mut arguments = typed_arguments.clone();
-    arguments.config = arguments.config.or(recorded_arguments.config);
-    arguments.models = arguments.models.or(recorded_arguments.models);
-    arguments.clarifications = arguments
-        .clarifications
-        .or(recorded_arguments.clarifications);
-    arguments.limits = arguments.limits.or(recorded_arguments.limits);
-    arguments.orchestrator_timeout = arguments
-        .orchestrator_timeout
-        .or(recorded_arguments.orchestrator_timeout);
-    arguments
-}
-
 /// Records the limits in `arguments`, with which a pipeline is resumed, so that it keeps them when
 /// it is resumed again.
 fn record_limits(
@@ -272,21 +241,11 @@ fn record_limits(
     redactor: &Redactor,
 ) -> Result<()> {
     let record = &mut repository.record;
-    let recorded_arguments = recorded_flags(record);
-    let limits = arguments.limit_words();
-    if limits == recorded_arguments.limit_words() {
+    let words = arguments.replace_limit_words(record.arguments.clone());
+    if words == record.arguments {
         return Ok(());
     }
-    // These words are all that is read from the record again.
-    let files = [
-        ("--config", recorded_arguments.config),
-        ("--models", recorded_arguments.models),
-        ("--clarifications", recorded_arguments.clarifications),
-    ];
-    let file_words = files
-        .into_iter()
-        .filter_map(|(flag, name)| Some([flag.to_owned(), name?]));
-    record.arguments = file_words.flatten().chain(limits).collect();
+    record.arguments = words;
     repository.dir.write_record(&repository.record, redactor)
 }
 

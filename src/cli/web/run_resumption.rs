@@ -16,11 +16,8 @@ use crate::cli::execution::{
     OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
 };
 use crate::cli::output::CliOutput;
-use crate::cli::pipeline::run::{
-    pipelines_directory, recorded_flags as recorded_pipeline_flags,
-    resume_with_team as resume_pipeline,
-};
-use crate::cli::resume::{ResumedTeam, recorded_flags, resume_with_team};
+use crate::cli::pipeline::run::{pipelines_directory, resume_with_team as resume_pipeline};
+use crate::cli::resume::{ResumedTeam, resume_with_team};
 use crate::cli::team::is_team_from_flags;
 use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
@@ -126,7 +123,7 @@ pub(super) async fn resume(
 /// Finds what a run is resumed with.
 fn prepare_run(server: &WebServer, run: &RunDir) -> ApiResult<RunResumption> {
     let interrupted_run = find_interrupted_run(server, run)?;
-    let flags = recorded_flags(&interrupted_run.metadata)?;
+    let flags = RunArguments::default().with_recorded(&interrupted_run.metadata.cli_args)?;
     let metadata = &interrupted_run.metadata;
     let team = find_team(server, &RecordedConfig::from_run(metadata, &flags))?;
     Ok(RunResumption {
@@ -145,7 +142,7 @@ fn prepare_pipeline(
     let pipeline = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
     let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
-    let mut flags = recorded_pipeline_flags(&record);
+    let mut flags = RunArguments::default().with_recorded(&record.arguments)?;
     limits.apply_to(&mut flags);
     let team = find_team(server, &RecordedConfig::from_pipeline(&record, id))?;
     limits.require_effect(&team.config, &team.models)?;

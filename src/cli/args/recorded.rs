@@ -1,0 +1,107 @@
+//! The flags of a resumed run: those that are typed now, completed with those that it was started
+//! with.
+
+use clap::Parser as _;
+
+use crate::cli::args::{CliArguments, DeliveryArguments, LIMIT_FLAGS, RunArguments};
+use crate::config::examples;
+use crate::error::{Error, ErrorKind, Result};
+
+impl RunArguments {
+    /// Returns these flags, which are typed when a run is resumed, completed with those in `words`,
+    /// its recorded command line. What concerns only the process that was started, such as where it
+    /// shows the run, is not taken over.
+    ///
+    /// # Errors
+    /// The run was started with a flag that reaches outside the directory, or weakens the isolation
+    /// of commands: it must be typed again, because records can come with a project.
+    pub(crate) fn with_recorded(&self, words: &[String]) -> Result<Self> {
+        let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
+        let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
+            // Flags that this version does not know: only the typed ones hold.
+            return Ok(self.clone());
+        };
+        let Self {
+            task: _,
+            config,
+            model,
+            backend,
+            base_url,
+            system_message,
+            cwd_context,
+            output_file: _,
+            output_format: _,
+            automation: _,
+            orchestrator_timeout,
+            rate_limit,
+            sandbox,
+            limits,
+            delivery,
+            approval_socket: _,
+            inbox_dir: _,
+            clarifications,
+            models,
+            session: _,
+            display: _,
+            park: _,
+            debug,
+            dry_run: _,
+        } = recorded;
+        let untrusted_flags = [
+            ("--base-url", base_url.is_some() && self.base_url.is_none()),
+            ("--sandbox", sandbox.is_some() && self.sandbox.is_none()),
+        ];
+        for (flag, is_missing) in untrusted_flags {
+            if is_missing {
+                let message = format!(
+                    "the run was started with `{flag}`, which is not taken from its records"
+                );
+                return Err(Error::new(ErrorKind::Usage, message)
+                    .with_hint(format!("pass `{flag}` again with `--continue`")));
+            }
+        }
+        let mut arguments = self.clone();
+        // A file is found again by its recorded path; a built-in config has only its name.
+        let example = config.filter(|name| examples::find_example(name).is_some());
+        arguments.config = arguments.config.or(example);
+        // A config brings its own models.
+        if arguments.config.is_none() {
+            if arguments.model.is_empty() {
+                arguments.model = model;
+            }
+            arguments.backend = arguments.backend.or(backend);
+            arguments.system_message = arguments.system_message.or(system_message);
+        }
+        arguments.cwd_context = arguments.cwd_context.or(cwd_context);
+        arguments.orchestrator_timeout = arguments.orchestrator_timeout.or(orchestrator_timeout);
+        if arguments.rate_limit.is_empty() {
+            arguments.rate_limit = rate_limit;
+        }
+        arguments.limits = arguments.limits.or(limits);
+        if arguments.delivery == DeliveryArguments::default() {
+            arguments.delivery = delivery;
+        }
+        arguments.clarifications = arguments.clarifications.or(clarifications);
+        arguments.models = arguments.models.or(models);
+        arguments.debug |= debug;
+        Ok(arguments)
+    }
+
+    /// Returns the recorded command line `words` with the limits of these flags instead of its own.
+    pub(crate) fn replace_limit_words(&self, words: Vec<String>) -> Vec<String> {
+        let mut replaced = self.limit_words();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            let (flag, value) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value)),
+                None => (word.as_str(), None),
+            };
+            if !LIMIT_FLAGS.contains(&flag) {
+                replaced.push(word);
+            } else if value.is_none() {
+                words.next();
+            }
+        }
+        replaced
+    }
+}
