@@ -117,9 +117,13 @@ impl PipelineDelivery {
         }
     }
 
-    /// Returns the name of a delivery of it, at this time.
-    pub fn delivery_name(&self) -> String {
-        name_for_pipeline(&self.repository.dir.short_name())
+    /// Creates a delivery of it on disk, below `deliveries`.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create_delivery(&self, deliveries: &AbsPath) -> Result<OpenDelivery> {
+        let name = name_for_pipeline(&self.repository.dir.short_name(), deliveries)?;
+        OpenDelivery::create(deliveries, &name)
     }
 
     /// Writes the changes to the first layer of `delivery`. Returns the time of that, by the clock

@@ -70,10 +70,7 @@ pub(crate) fn run(
         partial.contains(file) || !may_change(file, pipeline_delivery.root(), &paths)
     };
     runtime.block_on(pipeline_delivery.require_unchanged(history_mode, is_exempt))?;
-    let delivery = OpenDelivery::create(
-        &deliveries_directory(host),
-        &pipeline_delivery.delivery_name(),
-    )?;
+    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
     let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host))?;
     let status = apply(&source, &delivery, history_mode, host, arguments, output);
     let applied_delivery = if delivery.is_applied() {
@@ -110,10 +107,7 @@ pub(crate) fn show_pending(
     if pipeline_delivery.is_empty() {
         return Ok(None);
     }
-    let delivery = OpenDelivery::create(
-        &deliveries_directory(host),
-        &pipeline_delivery.delivery_name(),
-    )?;
+    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
     let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host));
     let status = source.and_then(|_| show(&delivery));
     delivery.discard()?;

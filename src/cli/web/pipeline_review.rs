@@ -47,7 +47,7 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     };
     let mut review = json!({"state": state, "files": []});
     if !pipeline_delivery.is_empty() {
-        let delivery = create_delivery(&pipeline_delivery, host)?;
+        let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
         let plan = plan_files(&pipeline_delivery, &delivery, host).await;
         let review_result = plan.and_then(|plan| plan_json(state, &delivery, &plan, host));
         delivery.discard()?;
@@ -94,7 +94,7 @@ async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiR
     pipeline_delivery
         .require_unchanged(HistoryMode::Files, is_known)
         .await?;
-    let delivery = create_delivery(&pipeline_delivery, host)?;
+    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
     let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .map_err(ApiError::from)
@@ -117,7 +117,7 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
     pipeline_delivery
         .require_unchanged(history_mode, is_known)
         .await?;
-    let delivery = create_delivery(&pipeline_delivery, host)?;
+    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
     let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .and_then(|plan| apply_all(&delivery, &plan));
@@ -149,14 +149,6 @@ async fn open_pipeline_delivery(
     let pipeline: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
     let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     Ok(open_delivery(dir, history_mode, host).await?)
-}
-
-/// Creates the delivery on disk of what a pipeline delivers.
-fn create_delivery(pipeline_delivery: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {
-    OpenDelivery::create(
-        &deliveries_directory(host),
-        &pipeline_delivery.delivery_name(),
-    )
 }
 
 /// Plans all files of `delivery`.

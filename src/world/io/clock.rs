@@ -3,11 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
-
-/// Nanoseconds per second.
-const SECOND_NS: i32 = 1_000_000_000;
+use jiff::{Span, Timestamp, Zoned};
 
 /// A moment in the user's time zone. To measure a duration, use a [`Stopwatch`]: this clock can be
 /// set.
@@ -79,12 +77,6 @@ impl LocalDateTime {
         self.to_zoned().strftime("%Y%m%d_%H%M%S").to_string()
     }
 
-    /// Returns the microseconds within the second.
-    pub fn microsecond(&self) -> i32 {
-        // Before 1970, it counts back from the next second.
-        self.timestamp.subsec_nanosecond().rem_euclid(SECOND_NS) / 1000
-    }
-
     /// Formats the local time for tables that people read: `14:03:22`.
     pub fn time_format(&self) -> String {
         self.to_zoned().strftime("%H:%M:%S").to_string()
@@ -99,6 +91,16 @@ impl LocalDateTime {
     pub fn unix_nanoseconds(&self) -> u64 {
         u64::try_from(self.timestamp.as_nanosecond()).unwrap_or_default()
     }
+}
+
+/// Returns the local time one microsecond after that of a name, which consists of its `second` (as in
+/// [`LocalDateTime::short_name_format`]) and a `microsecond`, in the form of
+/// [`LocalDateTime::name_format`]. `None` if it is not a time.
+pub fn next_name_time(second: &str, microsecond: u32) -> Option<String> {
+    let second = DateTime::strptime("%Y%m%d_%H%M%S", second).ok()?;
+    let microseconds = i64::from(microsecond).checked_add(1)?;
+    let next = second.checked_add(Span::new().try_microseconds(microseconds).ok()?);
+    Some(next.ok()?.strftime("%Y%m%d_%H%M%S_%6f").to_string())
 }
 
 /// Measures durations with a monotonic clock.
@@ -140,7 +142,6 @@ mod tests {
         assert_eq!(moment.utc_format(), "2026-11-02T13:03:22.000456Z");
         assert_eq!(moment.name_format(), "20261102_140322_000456");
         assert_eq!(moment.short_name_format(), "20261102_140322");
-        assert_eq!(moment.microsecond(), 456);
         assert_eq!(moment.time_format(), "14:03:22");
         assert!((moment.unix_seconds() - 1_793_624_602.000_456).abs() < 0.001);
         assert_eq!(moment.unix_nanoseconds(), 1_793_624_602_000_456_789);

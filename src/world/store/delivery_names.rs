@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::io::clock;
-use crate::world::store::naming::NameScheme;
+use crate::world::store::naming::{NameScheme, new_name_time};
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::dir;
 
@@ -54,12 +53,14 @@ fn newest_first(first: &str, second: &str) -> Ordering {
     sort_key(second).cmp(&sort_key(first))
 }
 
-/// Returns the name of a delivery made now by the pipeline whose name ends in `short_name`.
-pub fn name_for_pipeline(short_name: &str) -> String {
-    format!(
-        "{PIPELINE_PREFIX}{}_{short_name}",
-        clock::now().name_format()
-    )
+/// Returns the name of a new delivery below `deliveries` by the pipeline whose name ends in
+/// `short_name`.
+///
+/// # Errors
+/// The names of others cannot be read.
+pub fn name_for_pipeline(short_name: &str, deliveries: &AbsPath) -> Result<String> {
+    let time = new_name_time(&deliveries.parent().unwrap_or_else(AbsPath::root))?;
+    Ok(format!("{PIPELINE_PREFIX}{time}_{short_name}"))
 }
 
 /// Returns the end of the name of the pipeline that made a delivery, if one did.

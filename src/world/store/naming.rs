@@ -1,13 +1,58 @@
-//! Resolves how a user names an item that massgen keeps, such as a run: by its full name, by a
-//! prefix of it, or by a prefix of what follows the common prefix of all such names.
+//! How items that massgen keeps, such as runs, are named and found. A new name is greater than all
+//! earlier ones, whatever the clock shows, so that the order of names is that of creation. A user
+//! names an item by its full name, by a prefix of it, or by a prefix of what follows the common
+//! prefix of all such names.
 
+use crate::config::storage_path::{BATCHES, DELIVERIES, LOGS, PIPELINES};
 use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
 use crate::text::count_noun;
+use crate::world::io::clock;
+use crate::world::sys::state_files::dir;
 
 /// The name for the newest item.
 pub const LAST: &str = "last";
 /// The most candidates that an error about an ambiguous prefix lists.
 const EXAMPLES_MAX: usize = 3;
+
+/// The length of the date and the time of day in a name, in characters: `20261102_140322`.
+const SECOND_CHARS: usize = 15;
+/// The last microsecond of a second.
+const MICROSECOND_MAX: u32 = 999_999;
+
+/// Returns the time for the name of a new run, delivery, pipeline or batch in one of the directories
+/// of `state`, as `20261102_140322_123456`: the present local time, or just after the latest name
+/// there, if the clock was set back since.
+///
+/// # Errors
+/// The names cannot be read.
+pub(in crate::world) fn new_name_time(state: &AbsPath) -> Result<String> {
+    let now = clock::now().name_format();
+    let mut latest = None;
+    for directory in [LOGS, DELIVERIES, PIPELINES, BATCHES] {
+        let names = dir::names_if_exists(&state.join(directory))?;
+        latest = latest.max(names.iter().filter_map(|name| name_time(name)).max());
+    }
+    let next = latest
+        .filter(|(second, microsecond)| format!("{second}_{microsecond:06}") >= now)
+        .and_then(|(second, microsecond)| clock::next_name_time(&second, microsecond));
+    Ok(next.unwrap_or(now))
+}
+
+/// Returns the second and the microsecond in `name`; the last microsecond if it has none.
+fn name_time(name: &str) -> Option<(String, u32)> {
+    let (_, time) = name.split_once('_')?;
+    let (second, rest) = time.split_at_checked(SECOND_CHARS)?;
+    let suffix = rest.strip_prefix('_').unwrap_or_default();
+    let suffix = suffix.split(['_', '.']).next().unwrap_or_default();
+    let microsecond = match suffix.len() {
+        6 => suffix.parse().ok(),
+        // A pipeline: five digits of it are hexadecimal, and random ones follow.
+        8 => u32::from_str_radix(suffix.get(..5)?, 16).ok(),
+        _ => None,
+    };
+    Some((second.to_owned(), microsecond.unwrap_or(MICROSECOND_MAX)))
+}
 
 /// How the items of one kind are named.
 #[derive(Clone, Copy, Debug)]

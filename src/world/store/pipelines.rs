@@ -10,10 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::roles::RoleName;
-use crate::world::io::clock;
 use crate::world::io::files::read_regular_file;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
-use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::records::record_paths::EVENTS;
 use crate::world::store::redact::Redactor;
 use crate::world::store::reject_symlinks_to;
@@ -70,7 +69,7 @@ pub struct PipelineRecord {
     pub opened: Vec<OpenedPath>,
     /// The user's working directory.
     pub cwd: AbsPath,
-    /// When it began, as [`clock::LocalDateTime::iso_format`] writes it.
+    /// When it began, as [`LocalDateTime::iso_format`](crate::world::io::clock::LocalDateTime::iso_format) writes it.
     pub began: String,
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
@@ -197,12 +196,11 @@ impl PipelineDir {
     /// Creates the directory of a new pipeline below `pipelines`.
     pub fn create(pipelines: &AbsPath) -> Result<Self> {
         dir::create_all(pipelines, DirectoryAudience::User)?;
-        let now = clock::now();
-        let name_prefix = format!(
-            "{PREFIX}{}_{:05x}",
-            now.short_name_format(),
-            now.microsecond()
-        );
+        let state = pipelines.parent().unwrap_or_else(AbsPath::root);
+        let time = new_name_time(&state)?;
+        let (second, microsecond) = time.rsplit_once('_').unwrap_or_default();
+        let microsecond = microsecond.parse::<u32>().unwrap_or_default();
+        let name_prefix = format!("{PREFIX}{second}_{microsecond:05x}");
         let dir = dir::create_unique(pipelines, &name_prefix, RANDOM_DIGITS)?;
         Ok(Self { dir })
     }

@@ -12,9 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::text::{count_noun, to_hex};
-use crate::world::io::clock;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
-use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -209,7 +208,9 @@ impl BatchDir {
         configs: &[Vec<u8>],
         describe: impl FnOnce(String) -> BatchRecord,
     ) -> Result<Self> {
-        let name_prefix = format!("{PREFIX}{}_", clock::now().short_name_format());
+        let time = new_name_time(&batches.parent().unwrap_or_else(AbsPath::root))?;
+        let (second, _) = time.rsplit_once('_').unwrap_or_default();
+        let name_prefix = format!("{PREFIX}{second}_");
         let batch = Self {
             dir: dir::create_unique(batches, &name_prefix, RANDOM_DIGITS)?,
         };

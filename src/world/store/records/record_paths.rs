@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::io::clock;
 use crate::world::store::directory_seal::DirectorySeal;
+use crate::world::store::naming::new_name_time;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
 use crate::world::sys::state_files::file;
 
@@ -34,8 +34,9 @@ impl RunRecordPaths {
     /// and in it the directory of the turn, whose number in the session is `turn`.
     pub fn create(logs: &AbsPath, attempts: AttemptLayout, turn: u32) -> Result<Self> {
         dir::create_all(logs, DirectoryAudience::User)?;
+        let state = logs.parent().unwrap_or_else(AbsPath::root);
         loop {
-            let name = format!("log_{}", clock::now().name_format());
+            let name = format!("log_{}", new_name_time(&state)?);
             let log = logs.join(&name);
             if dir::create(&log)? == DirectoryCreation::Created {
                 DirectorySeal::write(&log)?;

@@ -58,7 +58,7 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     let dirs = dirs.filter(|session| file::is_directory(&session.dir));
     let mut dirs: Vec<(_, SessionDir)> = dirs
         .map(|session| {
-            let sort_key = (session.is_running(), session.last_use_time(), session.id());
+            let sort_key = (session.is_running(), session.last_run(), session.id());
             (sort_key, session)
         })
         .collect();
@@ -72,8 +72,7 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
 pub fn find(given_name: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all_sessions = list(sessions)?;
     if given_name == LAST {
-        let is_used =
-            |session: &SessionDir| session.is_running() || session.last_use_time().is_some();
+        let is_used = |session: &SessionDir| session.is_running() || session.last_run().is_some();
         let no_sessions = || not_found(format!("no sessions in `{sessions}`"));
         let mut used_sessions = all_sessions.iter().filter(|session| is_used(session));
         let own_session = used_sessions.clone().find(|session| session.is_own());
@@ -229,11 +228,11 @@ impl SessionDir {
         }
     }
 
-    /// Returns when its last turn ended, as a string that sorts by time; `None` if no turn was
-    /// saved.
-    fn last_use_time(&self) -> Option<String> {
+    /// Returns the name of the run that saved its last turn, by which sessions are ordered: the
+    /// clock may have been set since. `None` if no turn was saved.
+    fn last_run(&self) -> Option<String> {
         let mut newest = self.saved_turns().into_iter().rev();
-        newest.find_map(|dir| TurnMetadata::read(&dir).ok()?.ended_at())
+        newest.find_map(|dir| Some(TurnMetadata::read(&dir).ok()?.log_dir.name_lossy()))
     }
 
     /// Returns the directories of all saved turns, in order.

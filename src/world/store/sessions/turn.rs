@@ -7,7 +7,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
-use crate::world::io::clock::LocalDateTime;
 use crate::world::sys::state_files::file;
 
 /// The name of the final answer's file.
@@ -64,11 +63,6 @@ impl TurnMetadata {
             let message = format!("`{path}` is damaged");
             Error::new(ErrorKind::Environment, message).with_source(error)
         })
-    }
-
-    /// Returns when the turn ended, as a string that sorts by time.
-    pub(super) fn ended_at(&self) -> Option<String> {
-        LocalDateTime::parse(&self.timestamp).map(|moment| moment.utc_format())
     }
 }
 
