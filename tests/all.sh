@@ -257,6 +257,7 @@ need /usr/sbin/sshd openssh-server
 need /usr/bin/pip3 python3-pip
 if [ "$(id -u)" = 0 ]; then
   need setpriv util-linux
+  need mkfs.ext4 e2fsprogs
 fi
 install_packages
 need_component rustfmt rustfmt

@@ -33,6 +33,7 @@ use crate::tools::workflow::{ModelCall, parse_model_call};
 use crate::world::access::gate::Gate;
 use crate::world::exec::subagents::SubagentReport;
 use crate::world::io::clock::milliseconds;
+use crate::world::io::event_queue::QueuedEvent;
 
 /// Maximum number of events of one conversation that wait to be forwarded.
 const EVENTS_WAITING_MAX: usize = 64;
@@ -56,7 +57,7 @@ pub(super) struct CallConversations {
     compaction_trigger: CompactionTrigger,
     /// The recorded conversations of the agent's calls, in a resumed run.
     recorded: Vec<RecordedSubagent>,
-    events: Sender<Event>,
+    events: Sender<QueuedEvent>,
 }
 
 /// What a conversation starts with.
@@ -246,7 +247,7 @@ impl CallConversations {
         call_id: &str,
         setup: ConversationSetup,
         recorded: Option<RecordedConversation>,
-        events: Sender<Event>,
+        events: Sender<QueuedEvent>,
     ) -> ModelSession {
         let abandoned_models = recorded
             .as_ref()
@@ -291,12 +292,17 @@ impl CallConversations {
         &self,
         call_id: &str,
         subagent: &SubagentId,
-        mut event_receiver: Receiver<Event>,
+        mut event_receiver: Receiver<QueuedEvent>,
     ) {
-        while let Some(event) = event_receiver.recv().await {
-            if event.is_streamed() {
-                continue;
-            }
+        while let Some(queued) = event_receiver.recv().await {
+            let event = match queued {
+                QueuedEvent::Event(event) if event.is_streamed() => continue,
+                QueuedEvent::Event(event) => event,
+                barrier @ QueuedEvent::Barrier(_) => {
+                    let _closed = self.events.send(barrier).await;
+                    continue;
+                }
+            };
             let (agent, call_id, subagent) =
                 (self.agent.clone(), call_id.to_owned(), subagent.clone());
             let event = match event {

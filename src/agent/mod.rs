@@ -50,6 +50,7 @@ use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::store::paid_media::PaidMedia;
 
 /// An agent's side of its conversation with a model.
@@ -92,7 +93,7 @@ pub struct ModelSession {
     /// The agent's plan; `None` if it has none.
     pub plan: Mutex<Option<TaskPlan>>,
     /// The event channel.
-    pub events: Sender<Event>,
+    pub events: Sender<QueuedEvent>,
     /// The setup of its subagents, if it may have some.
     pub subagents: Option<SubagentSetup>,
     /// When it is compacted, and how far.
@@ -183,6 +184,6 @@ impl ModelSession {
 }
 
 /// Sends an event. A closed channel is not an error.
-pub async fn emit(events: &Sender<Event>, event: impl Into<Event>) {
-    let _closed = events.send(event.into()).await;
+pub async fn emit<Q: From<Event>>(events: &Sender<Q>, event: impl Into<Event>) {
+    let _closed = events.send(event.into().into()).await;
 }

@@ -12,10 +12,11 @@ use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::recorded_conversation::RecordedSubagent;
 use crate::backend::AvailableModel;
-use crate::event::{Event, PREPARATION_CALL};
+use crate::event::PREPARATION_CALL;
 use crate::id::{AgentId, SubagentId};
 use crate::prompts::preparation::PREPARATION_SYSTEM_PROMPT;
 use crate::tools::call::SubagentTask;
+use crate::world::io::event_queue::QueuedEvent;
 
 /// Timeout of a request, in seconds.
 const PREPARATION_SECONDS_MAX: u64 = 300;
@@ -36,7 +37,7 @@ pub struct PreparingAgent {
     /// The recorded requests of this kind, in a resumed run.
     pub recorded: Vec<RecordedSubagent>,
     /// The event channel.
-    pub events: Sender<Event>,
+    pub events: Sender<QueuedEvent>,
 }
 
 /// A request before the first round.

@@ -13,6 +13,7 @@ use crate::event::{Event, ModelEvent};
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::world::io::clock::milliseconds;
+use crate::world::io::event_queue::QueuedEvent;
 
 /// A request in progress. Dropping it abandons the request.
 pub(super) struct RequestGuard<'a> {
@@ -27,7 +28,7 @@ pub(super) struct RequestGuard<'a> {
     pub(super) is_uncounted: bool,
     /// The reserved capacity of the channel for the event of its end, which a drop cannot wait for;
     /// `None` if no sink is left.
-    end_event_permit: Option<OwnedPermit<Event>>,
+    end_event_permit: Option<OwnedPermit<QueuedEvent>>,
     has_been_charged: bool,
 }
 
@@ -82,7 +83,7 @@ impl<'a> RequestGuard<'a> {
                 cost_usd,
                 elapsed_ms: milliseconds(self.since.elapsed()),
             };
-            permit.send(Event::Model(event));
+            permit.send(Event::Model(event).into());
         }
         cost_usd
     }

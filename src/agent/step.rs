@@ -24,6 +24,7 @@ use crate::config::vendors::file_input::ModelFileInput;
 use crate::event::{ModelEvent, ReplyTextKind, RunEvent, StopReason, ToolEvent};
 use crate::text::{escape_name, truncate};
 use crate::world::io::clock::milliseconds;
+use crate::world::io::event_queue::wait_until_recorded;
 
 /// Maximum number of retries of one request after transient errors. If one request in three fails,
 /// one in twenty thousand fails for good.
@@ -104,8 +105,42 @@ impl RetryBudget {
 
 impl ModelSession {
     /// Asks the model for one reply and adds it to the conversation. A reply whose stream breaks
-    /// off is discarded as a whole; one that the vendor paused is continued to its end.
+    /// off is discarded as a whole; one that the vendor paused is continued to its end. A reply
+    /// that was paid for is on the disk when this returns.
     pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
+        let reply = self.next_reply().await;
+        self.wait_until_paid_is_recorded().await;
+        reply
+    }
+
+    /// Like [`Self::step`], unless `interruption` completes first: then the request is cancelled.
+    pub async fn step_unless<T>(
+        &mut self,
+        interruption: impl Future<Output = T>,
+    ) -> Result<Result<ModelReply, BackendError>, T> {
+        let cause = tokio::select! {
+            biased;
+            cause = interruption => cause,
+            reply = self.next_reply() => {
+                // The reply counts: its recording is not interrupted.
+                self.wait_until_paid_is_recorded().await;
+                return Ok(reply);
+            }
+        };
+        self.shutdown().await;
+        Err(cause)
+    }
+
+    /// Waits until the replies so far are on the disk, unless they cost nothing: after a power
+    /// failure, the user does not pay again for replies whose calls were carried out.
+    async fn wait_until_paid_is_recorded(&self) {
+        let is_paid = |model: &AvailableModel| !model.backend.is_free();
+        if self.models.first().is_some_and(is_paid) {
+            wait_until_recorded(&self.events).await;
+        }
+    }
+
+    async fn next_reply(&mut self) -> Result<ModelReply, BackendError> {
         if self.compaction_trigger.take() {
             self.compact_conversation().await;
         }
@@ -121,20 +156,6 @@ impl ModelSession {
             .await;
         }
         reply
-    }
-
-    /// Like [`Self::step`], unless `interruption` completes first: then the request is cancelled.
-    pub async fn step_unless<T>(
-        &mut self,
-        interruption: impl Future<Output = T>,
-    ) -> Result<Result<ModelReply, BackendError>, T> {
-        let cause = tokio::select! {
-            biased;
-            cause = interruption => cause,
-            reply = self.step() => return Ok(reply),
-        };
-        self.shutdown().await;
-        Err(cause)
     }
 
     async fn complete_reply(&mut self) -> Result<ModelReply, BackendError> {

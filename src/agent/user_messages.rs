@@ -11,9 +11,10 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::emit;
-use crate::event::{Event, InputChannel, RunEvent};
+use crate::event::{InputChannel, RunEvent};
 use crate::id::AgentId;
 use crate::text::join_with_commas;
+use crate::world::io::event_queue::QueuedEvent;
 
 /// Maximum length of one message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -264,7 +265,7 @@ impl UserMessageLog {
     }
 
     /// Waits for the next message, and adds it to the log; forever if none can come. Cancel-safe.
-    pub async fn next(&mut self, events: &mpsc::Sender<Event>) -> NumberedMessage {
+    pub async fn next(&mut self, events: &mpsc::Sender<QueuedEvent>) -> NumberedMessage {
         // Kept here until it is in the log, so that it is not lost if the future is dropped.
         if self.unlogged_message.is_none() {
             self.unlogged_message = Some(self.incoming.next().await);
@@ -280,7 +281,10 @@ impl UserMessageLog {
     }
 
     /// Adds the next message to the log, if one has arrived.
-    pub async fn next_arrived(&mut self, events: &mpsc::Sender<Event>) -> Option<NumberedMessage> {
+    pub async fn next_arrived(
+        &mut self,
+        events: &mpsc::Sender<QueuedEvent>,
+    ) -> Option<NumberedMessage> {
         let has_arrived = self.unlogged_message.is_some() || !self.incoming.messages.is_empty();
         if has_arrived {
             Some(self.next(events).await)
@@ -290,7 +294,7 @@ impl UserMessageLog {
     }
 
     /// Adds the messages that arrive to the log, forever, while only `agent` works.
-    pub async fn receive_for(&mut self, agent: &AgentId, events: &mpsc::Sender<Event>) -> ! {
+    pub async fn receive_for(&mut self, agent: &AgentId, events: &mpsc::Sender<QueuedEvent>) -> ! {
         loop {
             let NumberedMessage { number, message } = self.next(events).await;
             if !message.to.includes(agent) {
@@ -303,7 +307,7 @@ impl UserMessageLog {
     }
 
     /// Refuses further messages, and returns those that no agent was shown.
-    pub async fn close(&mut self, events: &mpsc::Sender<Event>) -> Vec<NumberedMessage> {
+    pub async fn close(&mut self, events: &mpsc::Sender<QueuedEvent>) -> Vec<NumberedMessage> {
         self.incoming.messages.close();
         while self.next_arrived(events).await.is_some() {}
         let logged_messages = self.logged_messages.borrow();

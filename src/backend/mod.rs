@@ -195,6 +195,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns whether a reply costs nothing, so that one may be requested twice.
+    fn is_free(&self) -> bool {
+        false
+    }
+
     /// Ends what still runs although nothing waits for it any more, if anything does: a program
     /// gets a moment to end its turn itself. Dropping the future ends it immediately.
     fn shutdown(&self) -> BoxFuture<'_, ()> {

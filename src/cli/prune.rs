@@ -11,7 +11,7 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
 use crate::text::count_noun;
-use crate::world::store::prune::{ProjectStore, PrunableItem, list_prunable, remove};
+use crate::world::store::prune::{ProjectStore, PrunableItem, list_prunable, remove, sweep};
 
 /// Removes what the arguments select, or only lists it.
 pub(super) fn run(
@@ -27,6 +27,9 @@ pub(super) fn run(
         unused_seconds: arguments.older_than,
         bytes: arguments.larger_than,
     };
+    if !arguments.dry_run {
+        sweep(&store);
+    }
     let (mut count, mut bytes) = (0_usize, 0_u64);
     for item in list_prunable(&store, &retention)? {
         if arguments.dry_run || remove(&item)? {
@@ -55,6 +58,7 @@ pub(super) fn prune_after_run(
     if !retention.is_limited() {
         return;
     }
+    sweep(store);
     let items = match list_prunable(store, retention) {
         Ok(items) => items,
         Err(error) => return output.warning(&format!("nothing was pruned: {error:#}")),

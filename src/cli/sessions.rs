@@ -40,6 +40,7 @@ pub(crate) fn run(
             &host.state_parent.join(STATE_DIR),
             [&default_sessions(host)],
         )?;
+        sessions::sweep(&default_sessions(host));
     }
     match command {
         SessionsCommand::List { json } => show_all(host, ReportFormat::from(*json), output)?,

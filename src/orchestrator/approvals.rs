@@ -24,6 +24,7 @@ use crate::world::approval::socket::{request_approval, request_elicitation};
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, CallApprover, ElicitationResponder,
 };
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 
 /// Channel for approval requests.
@@ -72,7 +73,7 @@ struct ApprovalBrokerState {
     recorded: BTreeMap<(AgentId, String, PersistentApproval), ApprovalAnswer>,
     /// The lock that a request holds while the user is asked; further requests queue for it.
     queue: AsyncMutex<()>,
-    events: WeakSender<Event>,
+    events: WeakSender<QueuedEvent>,
     /// Cancelled when the user wants the run to end; then no further approval is requested.
     stop: CancellationToken,
 }
@@ -85,7 +86,7 @@ impl ApprovalBroker {
     pub fn new(
         config: ApprovalConfig,
         project: &AbsPath,
-        events: &Sender<Event>,
+        events: &Sender<QueuedEvent>,
         stop: &CancellationToken,
         recorded_events: &[Event],
     ) -> Self {

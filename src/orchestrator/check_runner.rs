@@ -102,7 +102,7 @@ impl CheckRunner {
         agent: &AgentId,
         check_target: CheckTarget,
         deadline: &RunDeadline,
-        events: &Sender<Event>,
+        events: &Sender<impl From<Event>>,
     ) -> CheckResults {
         let subject = match check_target {
             CheckTarget::Answer(_) => CheckedTree::Answer,

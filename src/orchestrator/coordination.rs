@@ -30,6 +30,7 @@ use crate::permissions::grant::Phase;
 use crate::prompts::{self, AnswerView};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
+use crate::world::io::event_queue::QueuedEvent;
 
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
 /// per agent.
@@ -127,7 +128,7 @@ pub async fn run(
     mut replay: Option<ReplayCursor>,
     snapshots: &mut SnapshotStore,
     messages: &mut UserMessageLog,
-    events: &mpsc::Sender<Event>,
+    events: &mpsc::Sender<QueuedEvent>,
 ) -> CoordinationResult {
     let (submissions, receiver) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
     let recorded_check_results = replay
@@ -250,7 +251,7 @@ struct Coordinator<'a> {
     /// The recorded check results for answers that are still to come.
     recorded_check_results: BTreeMap<AnswerLabel, CheckResults>,
     deadline: &'a RunDeadline,
-    events: &'a mpsc::Sender<Event>,
+    events: &'a mpsc::Sender<QueuedEvent>,
 }
 
 /// A submission, kept until the ballot has decided whether it counts.

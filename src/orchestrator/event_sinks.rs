@@ -4,18 +4,19 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::error::Error;
-use crate::event::{Event, RunEvent};
+use crate::error::{Error, Result};
+use crate::event::{Event, ModelEvent, RunEvent};
 use crate::orchestrator::diagnostic_events::DiagnosticEvents;
-use crate::orchestrator::event_queue::EventQueue;
+use crate::orchestrator::record_sync::RecordSync;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
 use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::io::clock::Stopwatch;
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::io::event_sink::{EventSink, sleep_until_due};
 use crate::world::store::records::Recorder;
 
@@ -28,6 +29,7 @@ const PARKING_MAX: Duration = Duration::from_secs(5);
 pub(super) struct EventSinks {
     /// The recorder, which writes the log.
     recorder: Recorder,
+    record_sync: RecordSync,
     /// The sinks that also get the events that a resumed turn emits again.
     observers: Vec<Box<dyn EventSink>>,
     /// The UI.
@@ -51,6 +53,7 @@ impl EventSinks {
         }
         Self {
             recorder,
+            record_sync: RecordSync::default(),
             observers,
             display,
             already_logged,
@@ -64,14 +67,21 @@ impl EventSinks {
     }
 
     /// Forwards events until the turn is over. Sinks do what is due while there are none.
-    pub(super) async fn forward(&mut self, events: &mut EventQueue) {
+    pub(super) async fn forward(&mut self, events: &mut Receiver<QueuedEvent>) {
         loop {
+            let start_result = self.record_sync.start_requested(&mut self.recorder);
+            report_records(&self.display, start_result).await;
+            let due = self.due();
             tokio::select! {
-                event = events.next() => match event {
+                queued = events.recv() => match queued {
                     None => return,
-                    Some(event) => self.emit(event).await,
+                    Some(QueuedEvent::Event(event)) => self.emit(event).await,
+                    Some(QueuedEvent::Barrier(waiter)) => self.record_sync.request(Some(waiter)),
                 },
-                () = sleep_until_due(self.due()) => self.on_due().await,
+                sync_result = self.record_sync.finished() => {
+                    report_records(&self.display, sync_result).await;
+                }
+                () = sleep_until_due(due) => self.on_due().await,
             }
         }
     }
@@ -80,7 +90,7 @@ impl EventSinks {
     /// work that does not end in that time is repeated when the run is resumed.
     pub(super) async fn forward_until_parked(
         &mut self,
-        events: &mut EventQueue,
+        events: &mut Receiver<QueuedEvent>,
         park: &CancellationToken,
     ) {
         tokio::select! {
@@ -113,12 +123,11 @@ impl EventSinks {
             return;
         }
         let record_result = self.recorder.on_event(&event, elapsed);
+        if let Some(ModelEvent::Replied { .. }) = event.as_model_event() {
+            self.record_sync.request(None);
+        }
         emit(&self.display, event).await;
-        report(
-            &self.display,
-            record_result.map_err(|error| records_warning(&error)),
-        )
-        .await;
+        report_records(&self.display, record_result).await;
     }
 
     /// Emits the last event. Warnings of the sinks about their end are emitted before it, because
@@ -133,11 +142,7 @@ impl EventSinks {
         }
         self.emit(end_event).await;
         let finish_result = self.recorder.finish().map_or(Ok(()), Err);
-        report(
-            &self.display,
-            finish_result.map_err(|error| records_warning(&error)),
-        )
-        .await;
+        report_records(&self.display, finish_result).await;
     }
 
     /// Ends the sinks of a run that failed. The caller reports the error.
@@ -155,13 +160,7 @@ impl EventSinks {
         });
         let record_result = recorder.on_event(&end_event, since_start.elapsed());
         let finish_result = recorder.finish().map_or(Ok(()), Err);
-        report(
-            &display,
-            record_result
-                .and(finish_result)
-                .map_err(|error| records_warning(&error)),
-        )
-        .await;
+        report_records(&display, record_result.and(finish_result)).await;
         while let Some(observer) = observers.pop() {
             let ending = finish_sink(observer, &end_event, since_start.elapsed());
             report(&display, ending.await).await;
@@ -183,11 +182,7 @@ impl EventSinks {
             summary: error.to_string(),
         });
         let finish_result = recorder.finish().map_or(Ok(()), Err);
-        report(
-            &display,
-            finish_result.map_err(|error| records_warning(&error)),
-        )
-        .await;
+        report_records(&display, finish_result).await;
         for observer in observers.into_iter().rev() {
             let ending = finish_sink(observer, &end_event, since_start.elapsed());
             report(&display, ending.await).await;
@@ -212,11 +207,7 @@ impl EventSinks {
             .await;
         }
         let record_result = self.recorder.on_due(elapsed);
-        report(
-            &self.display,
-            record_result.map_err(|error| records_warning(&error)),
-        )
-        .await;
+        report_records(&self.display, record_result).await;
     }
 }
 
@@ -233,9 +224,10 @@ async fn finish_sink(
         .map_err(|error| error.to_string())
 }
 
-/// Returns the warning about records that cannot be written.
-fn records_warning(error: &Error) -> String {
-    format!("the run continues with incomplete logs: {error:#}")
+/// Shows why the records could not be written, if they could not.
+async fn report_records(display: &Sender<Event>, record_result: Result<()>) {
+    let warning = |error| format!("the run continues with incomplete logs: {error:#}");
+    report(display, record_result.map_err(warning)).await;
 }
 
 /// Shows a warning without recording it.

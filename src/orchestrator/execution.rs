@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,6 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
 use crate::orchestrator::completed_turn::{CompletedTurn, TurnRecords};
 use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
-use crate::orchestrator::event_queue::{EventQueue, RecordBarrier, event_queue};
 use crate::orchestrator::event_sinks::EventSinks;
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
@@ -56,6 +55,7 @@ use crate::world::delivery::store::BASES;
 use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::diagnostics::telemetry::conventions::ProviderNames;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::diagnostic_log::DiagnosticLog;
@@ -135,7 +135,7 @@ pub struct RunExecution {
     recorder: Recorder,
     telemetry: Option<RunTelemetry>,
     records: TurnRecords,
-    events: EventQueue,
+    events: Receiver<QueuedEvent>,
     /// The events that were recorded before the run was interrupted, if it was.
     recorded_events: Vec<Event>,
     /// Those of them that the turn emits again.
@@ -180,7 +180,7 @@ impl RunExecution {
         let mut state =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
         state.forget_conflicts(&session, &request.config);
-        let (sender, barrier, events) = event_queue(events_waiting_max(&team));
+        let (sender, events) = mpsc::channel(events_waiting_max(&team));
         let approvals = request.approval_broker(&sender, &shutdown, &state.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
@@ -190,7 +190,7 @@ impl RunExecution {
             records: Some(paths.log().clone()),
             server_context: Some(request.server_context(&paths, &sender)),
             conflicts: Some(prepared.conflicts),
-            delivery: Some(request.delivery_settings(&paths, state.until_ns, &shutdown, barrier)),
+            delivery: Some(request.delivery_settings(&paths, state.until_ns, &shutdown, &sender)),
             overlays: Some(request.overlays(&paths)),
             approvals: Some(approvals),
             hook_context: Some(HookRunContext::new(session.id(), &sender)),
@@ -440,7 +440,7 @@ impl RunRequest {
     /// are not repeated.
     fn approval_broker(
         &self,
-        events: &Sender<Event>,
+        events: &Sender<QueuedEvent>,
         shutdown: &ShutdownSignal,
         recorded_events: &[Event],
     ) -> ApprovalBroker {
@@ -496,7 +496,11 @@ impl RunRequest {
     }
 
     /// Returns where the servers of the run write their output.
-    fn server_context(&self, paths: &RunRecordPaths, events: &Sender<Event>) -> ServerContext {
+    fn server_context(
+        &self,
+        paths: &RunRecordPaths,
+        events: &Sender<QueuedEvent>,
+    ) -> ServerContext {
         ServerContext {
             logs: paths.log().join(SERVER_LOGS),
             redactor: self.redactor.clone(),
@@ -513,7 +517,7 @@ impl RunRequest {
         paths: &RunRecordPaths,
         until_ns: Option<i128>,
         shutdown: &ShutdownSignal,
-        record_barrier: RecordBarrier,
+        events: &Sender<QueuedEvent>,
     ) -> DeliverySettings {
         let (dir, run) = (&self.layout.deliveries, paths.name());
         DeliverySettings {
@@ -524,7 +528,7 @@ impl RunRequest {
             on_failed_check: self.config.checks.on_failure,
             reviewer: self.reviewer.clone(),
             stop: shutdown.graceful.clone(),
-            record_barrier,
+            events: events.downgrade(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::presentation::{PresentationStop, present};
 use crate::agent::{ModelSession, emit};
 use crate::error::{Error, Result};
-use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent};
+use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, InputChannel, RunEvent};
 use crate::id::AgentNumber;
 use crate::orchestrator::check_runner::CheckTarget;
 use crate::orchestrator::coordination::{
@@ -34,6 +34,7 @@ use crate::world::access::gate::Gate;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, ActionOutcome, Observation};
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -95,7 +96,7 @@ pub struct FinalPhaseInput<'a> {
 async fn unstarted_result(
     stored_answer: Arc<str>,
     stop_cause: StopCause,
-    events: &Sender<Event>,
+    events: &Sender<QueuedEvent>,
 ) -> FinalPhaseResult {
     let status = stop_cause.exit_status();
     emit(events, RunEvent::CoordinationStopped { status }).await;
@@ -401,7 +402,7 @@ struct FinalDelivery<'a> {
     open_delivery: Option<Arc<OpenDelivery>>,
     state: PresentationState,
     attempt: u32,
-    events: Sender<Event>,
+    events: Sender<QueuedEvent>,
     /// Where the user selected the changes, once they have.
     selected_by: Option<InputChannel>,
 }
@@ -434,7 +435,7 @@ impl FinalDelivery<'_> {
         mut self,
         effects: &mut ToolEffects,
         deadline: &RunDeadline,
-        events: &Sender<Event>,
+        events: &Sender<QueuedEvent>,
     ) -> Result<()> {
         let Some(check_runner) = self.team.check_runner() else {
             return Ok(());

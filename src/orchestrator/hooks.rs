@@ -29,6 +29,7 @@ use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
 use crate::world::exec::agent_launcher::find_program;
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::io::files::inspect;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -61,13 +62,13 @@ const PROJECT_VARIABLES: &[&str] = &[
 pub struct HookRunContext {
     /// The session of the run.
     pub session_id: String,
-    events: WeakSender<Event>,
+    events: WeakSender<QueuedEvent>,
 }
 
 impl HookRunContext {
     /// Creates the context for a run of this session; events go to `events`, of which it holds only
     /// a weak sender: the queue of events ends when all other senders are gone.
-    pub fn new(session_id: String, events: &Sender<Event>) -> Self {
+    pub fn new(session_id: String, events: &Sender<QueuedEvent>) -> Self {
         let events = events.downgrade();
         Self { session_id, events }
     }
@@ -85,7 +86,7 @@ impl HookRunContext {
 #[derive(Debug)]
 struct EventHookObserver {
     agent: AgentId,
-    events: WeakSender<Event>,
+    events: WeakSender<QueuedEvent>,
 }
 
 impl HookObserver for EventHookObserver {
@@ -93,7 +94,7 @@ impl HookObserver for EventHookObserver {
         if let Some(events) = self.events.upgrade() {
             // A closed channel is not an error.
             events
-                .blocking_send(hook_ran_event(&self.agent, hook_run))
+                .blocking_send(hook_ran_event(&self.agent, hook_run).into())
                 .unwrap_or_default();
         }
     }

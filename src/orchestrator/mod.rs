@@ -18,11 +18,11 @@ mod run_directories;
 pub mod hooks;
 mod program_files;
 mod diagnostic_events;
+mod record_sync;
 mod event_sinks;
 pub mod reply_recordings;
 pub mod resumed_turn;
 pub mod review;
-mod event_queue;
 pub mod environments;
 pub mod snapshots;
 pub mod memory;
@@ -70,6 +70,7 @@ use crate::prompts::{self, TaskPrompt};
 use crate::spending::ledger::BudgetLedger;
 use crate::text::{count_noun, single_line};
 use crate::tools::workflow;
+use crate::world::io::event_queue::QueuedEvent;
 
 /// Maximum length of a message of the user in a warning, in characters.
 const MESSAGE_CHARS_SHOWN_MAX: usize = 80;
@@ -95,7 +96,7 @@ pub struct PreparedTurn {
     /// The messages of the user.
     pub messages: UserMessageLog,
     /// The event channel.
-    pub events: Sender<Event>,
+    pub events: Sender<QueuedEvent>,
     /// Cancelled when the user wants to stop.
     pub stop: CancellationToken,
     /// The recording that a replay or a resumed run follows.

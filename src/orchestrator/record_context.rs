@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::error::Result;
-use crate::layout::RunLayout;
+use crate::layout::{RunLayout, WorkspaceOwner};
 use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::orchestrator::run_directories::replay_manifest;
 use crate::path::AbsPath;
@@ -71,8 +71,14 @@ impl RecordContext<'_> {
             diagnostic_log::begin(paths.turn(), invocation.detail, self.redactor.clone())?;
         let opened_paths = &self.turn_context.opened;
         let manifest = replay_manifest(&meta, self.layout, self.config, opened_paths)?;
-        let recorder = Recorder::start(paths, &meta, self.redactor.clone())?;
+        let mut recorder = Recorder::start(paths, &meta, self.redactor.clone())?;
         recorder.write_manifest(&manifest)?;
+        let workspaces = self.layout.workspaces.values();
+        let own_workspaces = workspaces
+            .filter(|workspace| workspace.owner == WorkspaceOwner::Massgen)
+            .map(|workspace| workspace.path.clone());
+        recorder.add_unsynced([self.session.turn_dir()]);
+        recorder.add_unsynced(own_workspaces);
         Ok((recorder, log_guard))
     }
 

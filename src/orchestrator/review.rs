@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
 use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
-use crate::orchestrator::event_queue::RecordBarrier;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
@@ -31,6 +31,7 @@ use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
 };
+use crate::world::io::event_queue::{QueuedEvent, wait_until_recorded};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::io::locate::locate;
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -190,8 +191,9 @@ pub struct DeliverySettings {
     pub reviewer: Option<Reviewer>,
     /// Cancelled when the user wants to stop; then no further question is asked.
     pub stop: CancellationToken,
-    /// Where a delivery waits until the events before it are recorded.
-    pub record_barrier: RecordBarrier,
+    /// The queue of the run's events, as long as others send to it: a delivery waits until those
+    /// before it are on the disk.
+    pub events: WeakSender<QueuedEvent>,
 }
 
 /// State of the final agent's work when it is delivered.
@@ -393,7 +395,9 @@ impl DeliverySettings {
     /// Starts a delivery of the run once all events before it are recorded: a run that is killed
     /// while it delivers finds its answer in the log. Prunes excess older deliveries.
     pub async fn start_delivery(&self) -> Result<Arc<OpenDelivery>> {
-        self.record_barrier.wait().await;
+        if let Some(events) = self.events.upgrade() {
+            wait_until_recorded(&events).await;
+        }
         let (dir, run) = (self.dir.clone(), self.run.clone());
         let start = move || {
             let limits = RetentionLimits {

@@ -115,6 +115,10 @@ impl PlaybackBackend {
 }
 
 impl Backend for PlaybackBackend {
+    fn is_free(&self) -> bool {
+        true
+    }
+
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         let missing_reply = match self.conversation(&request) {
             Some((conversation, index)) if index < conversation.reply_count => {

@@ -105,6 +105,10 @@ impl ScriptedBackend {
 }
 
 impl Backend for ScriptedBackend {
+    fn is_free(&self) -> bool {
+        true
+    }
+
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         let events = self.next_events(&request).unwrap_or_else(|error| {
             vec![TimedEvent {

@@ -154,10 +154,14 @@ impl CellWorker {
             stop,
         };
         if earlier_attempts.counts.node_faults > self.record.retries {
+            let last_note = self
+                .batch
+                .attempt_note(&task.id, claim.attempt().saturating_sub(1));
+            let reason = last_note.map_or_else(|| "unknown".to_owned(), |note| note.reason);
             let error = Error::new(
                 ErrorKind::Environment,
                 format!(
-                    "its process was lost {} times",
+                    "its process was lost {} times; the last reason: {reason}",
                     earlier_attempts.counts.node_faults
                 ),
             );
@@ -192,7 +196,14 @@ impl CellWorker {
         ));
         let report = Box::pin(run_in_cell(run)).await;
         loss_watch.abort();
-        let report = report?;
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                let reason = self.redactor().text(&format!("{error:#}"));
+                claim.end(&AttemptNote::new(AttemptEnd::ProcessLost, reason))?;
+                return Err(error);
+            }
+        };
         if self.batch.attempt_note(&task.id, claim.attempt()).is_some() {
             // Another process has the cell now, and finds the records of this run. The queue has
             // lost this process, so it claims no other cell.

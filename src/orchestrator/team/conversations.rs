@@ -16,12 +16,13 @@ use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::backend::conversation::Conversation;
 use crate::error::Result;
-use crate::event::{Event, RunEvent};
+use crate::event::RunEvent;
 use crate::orchestrator::coordination::Participant;
 use crate::orchestrator::team::{AgentTeam, TeamMember};
 use crate::permissions::grant::Phase;
 use crate::spending::ledger::BudgetLedger;
 use crate::world::exec::server_calls;
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::sandbox::overlay::WriteOverlay;
 
 /// Connection of a conversation to its model, and the channel for its events.
@@ -36,7 +37,7 @@ pub struct ModelConnection {
     /// The messages of the user.
     pub messages: MessageReader,
     /// The event channel.
-    pub events: Sender<Event>,
+    pub events: Sender<QueuedEvent>,
 }
 
 impl AgentTeam {

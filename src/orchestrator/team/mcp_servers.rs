@@ -14,7 +14,8 @@ use crate::config::servers::{
 };
 use crate::config::{AgentConfig, PlanningMode, ToolFilter};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::world::io::event_queue::QueuedEvent;
+
 use crate::id::AgentId;
 use crate::orchestrator::environments::EnvironmentSpec;
 use crate::orchestrator::grants;
@@ -49,7 +50,7 @@ pub struct ServerContext {
     /// The packages that the user has installed for servers, if they have a home directory.
     pub packages: Option<PackageStore>,
     /// The channel for events about their progress, as long as a run continues.
-    pub events: Option<WeakSender<Event>>,
+    pub events: Option<WeakSender<QueuedEvent>>,
 }
 
 impl AgentTeam {

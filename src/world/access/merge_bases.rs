@@ -15,7 +15,7 @@ use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Largest total size of the contents that are kept, in bytes.
 const BASES_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -151,7 +151,7 @@ impl MergeBaseStore {
             .ok()?;
         let path = self.dir.join(to_hex(&Sha256::digest(&bytes_read)));
         dir::create_all(&self.dir, DirectoryAudience::User).ok()?;
-        file::replace(&path, &bytes_read, FileDurability::ProcessExit).ok()?;
+        file::replace_unsynced(&path, &bytes_read).ok()?;
         self.total_bytes = total_bytes;
         Some(path)
     }

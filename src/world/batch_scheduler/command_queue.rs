@@ -16,7 +16,7 @@ use crate::world::batch_scheduler::site_command::SiteCommands;
 use crate::world::batch_scheduler::{JobListing, JobQueue, QueueJob};
 use crate::world::sys::state_files::create_once::create_once;
 use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The value of `--on` for this queue.
 pub const COMMANDS: &str = "commands";
@@ -92,7 +92,7 @@ impl CommandQueue {
             let text = text.replacen('\n', &preamble, 1);
             let path = self.dir.join(format!("{name}{SCRIPT_SUFFIX}"));
             // If another process has created it meanwhile, the next number is tried.
-            if create_once(&path, text.as_bytes(), FileDurability::ProcessExit)?.is_some() {
+            if create_once(&path, text.as_bytes())?.is_some() {
                 return Ok(CreatedScript { name, path });
             }
         }
@@ -164,7 +164,7 @@ impl JobQueue for CommandQueue {
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;
             let path = self.dir.join(format!("{}{ID_SUFFIX}", script.name));
-            file::replace(&path, id.as_bytes(), FileDurability::ProcessExit)?;
+            file::replace(&path, id.as_bytes())?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String
             && is_closed(&path)
             && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&path)
         {
-            clear::remove(&path)?;
+            clear::discard(&path)?;
             removed_names.push(name);
         }
     }

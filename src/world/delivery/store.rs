@@ -22,7 +22,7 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{
     self, DirLock, DirLockAttempt, DirectoryAudience, DirectoryCreation,
 };
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The subdirectory of a delivery for the versions of the user's files that agents read.
 pub const BASES: &str = "bases";
@@ -231,7 +231,7 @@ impl OpenDelivery {
 
     /// Removes a delivery that was not used.
     pub fn discard(self) -> Result<()> {
-        clear::remove(&self.delivery_dir.0)
+        clear::discard(&self.delivery_dir.0)
     }
 
     /// Returns its name.
@@ -282,11 +282,7 @@ impl OpenDelivery {
 
     /// Records the commit that was made from it.
     pub fn record_commit(&self, commit: &str) -> Result<()> {
-        file::replace(
-            &self.delivery_dir.commit(),
-            commit.as_bytes(),
-            FileDurability::ProcessExit,
-        )
+        file::replace(&self.delivery_dir.commit(), commit.as_bytes())
     }
 
     /// Returns the commit that was made from it, if there is one.
@@ -317,11 +313,7 @@ impl OpenDelivery {
         let bytes = serde_json::to_vec_pretty(&delivery_file).map_err(|error| {
             Error::bug("the source of a delivery has no JSON form").with_source(error)
         })?;
-        file::replace(
-            &self.delivery_dir.source_file(),
-            &bytes,
-            FileDurability::ProcessExit,
-        )
+        file::replace(&self.delivery_dir.source_file(), &bytes)
     }
 
     /// Reads what can be delivered. A file that was not created here is an error, and so is a run

@@ -11,7 +11,7 @@ use crate::world::io::files::read_regular_file;
 use crate::world::store::scratch::ScratchDir;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The program that runs the scripts.
 const SHELL: &str = "bash";
@@ -81,11 +81,7 @@ impl ScriptRunner {
 
     /// Writes the file `name`.
     pub fn write_file(&self, name: &str, text: &str) -> Result<()> {
-        file::replace(
-            &self.path().join(name),
-            text.as_bytes(),
-            FileDurability::ProcessExit,
-        )
+        file::replace_unsynced(&self.path().join(name), text.as_bytes())
     }
 
     /// Reads at most `bytes_max` bytes of the file `name`; an empty string if it does not exist.

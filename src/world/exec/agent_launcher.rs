@@ -20,7 +20,7 @@ use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::process;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Path of the running massgen executable, as the kernel exposes it.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
@@ -124,7 +124,7 @@ impl AgentLauncher {
         if let Some(parent) = path.parent() {
             dir::create_all(&parent, DirectoryAudience::User)?;
         }
-        file::replace(&path, text.as_bytes(), FileDurability::ProcessExit)
+        file::replace_unsynced(&path, text.as_bytes())
     }
 
     /// Starts the external agent and waits until it runs. Blocks.

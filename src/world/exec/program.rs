@@ -32,7 +32,7 @@ use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The timeout of the probe program, which only imports: a compiler with an empty cache first
 /// compiles its standard library.
@@ -170,7 +170,7 @@ fn write_program(
         let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let existing = file::read_regular_capped(&path, bytes_max).ok().flatten();
         if existing.as_deref() != Some(content.as_bytes()) {
-            file::replace(&path, content.as_bytes(), FileDurability::ProcessExit)?;
+            file::replace_unsynced(&path, content.as_bytes())?;
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::world::git::project::{NOT_FOUND_STATUS, ProjectRepository, SHALLOW_BY
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy_text, text};
 use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The exit status of `git merge-tree` for conflicts (git-merge-tree(1)).
 const CONFLICT_STATUS: i32 = 1;
@@ -113,11 +113,11 @@ impl BareRepository {
             let info = bare_repository.dir.join("objects/info");
             dir::create_all(&info, DirectoryAudience::User)?;
             let line = [project.objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
-            file::replace(&info.join("alternates"), &line, FileDurability::PowerLoss)?;
+            file::replace(&info.join("alternates"), &line)?;
             // The history ends where the project's does.
             if !project.shallow.is_empty() {
                 let shallow = bare_repository.dir.join("shallow");
-                file::replace(&shallow, &project.shallow, FileDurability::PowerLoss)?;
+                file::replace(&shallow, &project.shallow)?;
             }
         }
         Ok(bare_repository)

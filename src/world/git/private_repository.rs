@@ -11,7 +11,7 @@ use crate::world::git::checkout::PRIVATE_GIT_DIR;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Settings that disable background maintenance in an agent's git: it would continue after the
 /// agent has ended.
@@ -63,13 +63,9 @@ impl BareRepository {
         dir::create_all(&info, DirectoryAudience::Umask)?;
         let objects = self.dir().join("objects");
         let line = [objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
-        file::replace(&info.join("alternates"), &line, FileDurability::ProcessExit)?;
+        file::replace_unsynced(&info.join("alternates"), &line)?;
         if let Some(shallow) = self.shallow()? {
-            file::replace(
-                &git_dir.join("shallow"),
-                &shallow,
-                FileDurability::ProcessExit,
-            )?;
+            file::replace_unsynced(&git_dir.join("shallow"), &shallow)?;
         }
         let PrivateRepositorySpec {
             branch,

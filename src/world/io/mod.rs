@@ -2,6 +2,7 @@
 //! user's own programs.
 
 pub mod clock;
+pub mod event_queue;
 pub mod event_sink;
 pub mod files;
 pub mod file_change;

@@ -30,6 +30,7 @@ use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerName;
 use crate::tools::served::elicitation_form::ElicitationForm;
 use crate::world::approval::ElicitationResponder;
+use crate::world::io::event_queue::QueuedEvent;
 use crate::world::mcp::progress::ProgressRoutes;
 
 /// Shortest interval between two progress messages of a server that are passed on.
@@ -67,7 +68,7 @@ pub struct ServerListener {
     /// The server.
     pub server: ServerName,
     /// The event channel of the run, while the run exists.
-    pub events: WeakSender<Event>,
+    pub events: WeakSender<QueuedEvent>,
     /// Answers elicitation requests, if there is a person who can.
     pub person: Option<Arc<dyn ElicitationResponder>>,
 }
@@ -80,7 +81,7 @@ impl ServerListener {
                 server: self.server.to_string(),
                 text: escape_line(&single_line(text, PROGRESS_CHARS_MAX)),
             });
-            drop(events.try_send(progress));
+            drop(events.try_send(progress.into()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Git refuses to commit without a name, and checks the owner of a repository: inside a sandbox
 /// every file that is not the user's appears to belong to `nobody`.
@@ -15,11 +15,7 @@ pub fn populate_home(home: &AbsPath) -> Result<()> {
     dir::create_all(home, DirectoryAudience::User)?;
     let settings = home.join(".gitconfig");
     if file::kind(&settings).is_err() && !file::is_link(&settings) {
-        file::replace(
-            &settings,
-            GIT_SETTINGS.as_bytes(),
-            FileDurability::ProcessExit,
-        )?;
+        file::replace_unsynced(&settings, GIT_SETTINGS.as_bytes())?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::world::sandbox::{CommandWaitLimits, ExitReason, Sandbox};
 use crate::world::sys::state_files::dir::{
     self, DirectoryAudience, DirectoryCreation, StagingDirectory,
 };
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Timeout of the test command, long enough for a machine under load.
 const CHECK_TIME_MAX: Duration = Duration::from_secs(20);
@@ -175,7 +175,7 @@ impl LevelCheckDirectories {
             dir::create(&root.join(dir))?;
         }
         for known_path in ["inside/known", "outside/known", "project/known"] {
-            file::replace(&root.join(known_path), b"x\n", FileDurability::ProcessExit)?;
+            file::replace_unsynced(&root.join(known_path), b"x\n")?;
         }
         file::replace_link(&root.join("inside/link"), Path::new("../outside/known"))?;
         Ok(Self {

@@ -14,7 +14,7 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::machine_facts::machine_facts;
 use crate::world::sys::proc::is_in_first_user_namespace;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::private_directory::PrivateDirectory;
 
 /// The variable that names the user's runtime directory, which lasts until they log out (XDG Base
@@ -147,9 +147,8 @@ impl RecordPlace {
             RecordPlace::User(dir) => {
                 let dir = dir.join(RECORD_DIRECTORY);
                 let directory = dir::create_all(&dir, DirectoryAudience::User);
-                let result = directory.and_then(|()| {
-                    file::replace(&dir.join(RECORD_FILE), bytes, FileDurability::ProcessExit)
-                });
+                let result =
+                    directory.and_then(|()| file::replace_unsynced(&dir.join(RECORD_FILE), bytes));
                 result.unwrap_or_default();
             }
             RecordPlace::System(dir) => {

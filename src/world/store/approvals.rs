@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
 use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Path of the file below the user's home directory.
 const FILE_PATH: &str = ".massgen/consents.json";
@@ -77,7 +77,7 @@ impl ApprovalFile {
         }
         let bytes = serde_json::to_vec_pretty(&approvals)
             .map_err(|error| Error::bug("an approval has no JSON form").with_source(error))?;
-        file::replace(&self.0, &bytes, FileDurability::ProcessExit)
+        file::replace(&self.0, &bytes)
     }
 
     fn read(&self) -> Result<BTreeSet<PersistentApproval>> {

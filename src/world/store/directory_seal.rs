@@ -8,7 +8,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::slot;
 use crate::world::sys::state_files::dir::StagingDirectory;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// File that holds the seal, in a directory that has no other file to keep it in.
 pub(in crate::world) const SEAL: &str = "seal.json";
@@ -41,12 +41,15 @@ impl DirectorySeal {
         self.born_ns
     }
 
-    /// Writes the seal of the directory at `path` into it. It stays valid when the directory is
-    /// renamed.
+    /// Writes the seal of the directory at `path` into it, unless it is there. It stays valid when
+    /// the directory is renamed.
     pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {
+        if is_sealed(path) {
+            return Ok(());
+        }
         let seal = serde_json::to_vec(&Self::from_directory(path)?)
             .map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
-        file::replace(&path.join(SEAL), &seal, FileDurability::ProcessExit)
+        file::replace(&path.join(SEAL), &seal)
     }
 }
 

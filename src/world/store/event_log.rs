@@ -101,6 +101,16 @@ impl EventLog {
         Ok(())
     }
 
+    /// Returns its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Returns another handle to its file, by which another thread can wait until it is on the disk.
+    pub(crate) fn duplicate(&self) -> Result<file::Appender> {
+        self.file.duplicate()
+    }
+
     /// Appends a complete line for `event`, or nothing; the next line records how many lines could
     /// not be written.
     pub fn append(

@@ -8,7 +8,7 @@ use crate::path::AbsPath;
 use crate::world::store::directory_seal::{create_sealed, is_sealed};
 use crate::world::store::prepare_state_dir;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The name of the directory, below the state directory.
 const HISTORY_DIR: &str = "prompt_history";
@@ -84,7 +84,7 @@ impl InputHistory {
         let lines = newest
             .map(|text| json_line(text))
             .collect::<Result<String>>()?;
-        file::replace(&path, lines.as_bytes(), FileDurability::ProcessExit)
+        file::replace(&path, lines.as_bytes())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::world::store::redact::Redactor;
 use crate::world::store::{prepare_state_dir, reject_symlinks};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The directory of notes: in the state directory, in the workspace of each agent, and in the copy
 /// that a run reads.
@@ -246,7 +246,7 @@ fn write_note(dir: &AbsPath, name: &str, text: &str) -> Result<()> {
     if let Some(parent) = path.parent() {
         dir::create_all(&parent, DirectoryAudience::User)?;
     }
-    file::replace(&path, text.as_bytes(), FileDurability::PowerLoss)
+    file::replace(&path, text.as_bytes())
 }
 
 /// Reads the notes below `dir`; symlinks, other kinds of files and what exceeds the limits are

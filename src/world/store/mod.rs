@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::project_directory::STATE_DIR_VARIABLE;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 pub(in crate::world) mod directory_seal;
 pub mod redact;
@@ -17,8 +17,8 @@ pub mod diagnostic_log;
 mod log_line;
 pub mod event_log;
 pub mod project_directory;
-pub mod records;
 pub mod naming;
+pub mod records;
 pub mod delivery_names;
 pub mod runs;
 pub mod pipelines;
@@ -56,7 +56,7 @@ pub fn prepare_state_dir<'p>(
         dir::create_all(&parent, DirectoryAudience::Umask).map_err(with_state_dir_hint)?;
     }
     if dir::create(dir).map_err(with_state_dir_hint)? == DirectoryCreation::Created {
-        file::replace(&dir.join(".gitignore"), b"*\n", FileDurability::ProcessExit)?;
+        file::replace_unsynced(&dir.join(".gitignore"), b"*\n")?;
     }
     Ok(())
 }

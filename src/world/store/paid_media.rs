@@ -11,7 +11,7 @@ use crate::permissions::grant::Phase;
 use crate::text::to_hex;
 use crate::tools::media::MediaOrder;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The directory of the content in the directory of a run's records.
 const PAID_MEDIA: &str = "paid_media";
@@ -57,7 +57,7 @@ impl PaidMedia {
             return Err(Error::new(ErrorKind::Io, message));
         }
         let file = self.file(call_id, order);
-        file::replace(&file, content, FileDurability::ProcessExit)
+        file::replace(&file, content)
     }
 
     /// Returns the file of a call. Ids of calls are a model's words, so they are not file names.

@@ -20,7 +20,7 @@ use crate::world::store::runs;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The prefix of pipeline names.
 const PREFIX: &str = "pipeline_";
@@ -37,8 +37,6 @@ const RANDOM_DIGITS: usize = 3;
 const TIME_DIGITS: usize = 14;
 /// The suffix of git's lock files.
 const LOCK_SUFFIX: &str = ".lock";
-/// The prefix of the temporary directories in a repository.
-const TEMPORARY_PREFIX: &str = ".massgen-";
 /// How long a pipeline that never began is kept.
 const UNSTARTED_KEPT_MIN: Duration = Duration::from_mins(1);
 /// The file that records how a pipeline began.
@@ -349,7 +347,7 @@ impl PipelineDir {
             }
         }
         for name in dir::names_if_exists(&bare_repository)? {
-            if name.ends_with(LOCK_SUFFIX) || name.starts_with(TEMPORARY_PREFIX) {
+            if name.ends_with(LOCK_SUFFIX) || name.starts_with(dir::UNFINISHED_PREFIX) {
                 clear::remove(&bare_repository.join(name))?;
             }
         }
@@ -392,11 +390,7 @@ impl PipelineDir {
         let file_json = serde_json::to_value(pipeline_file)
             .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
         let text = format!("{:#}\n", redactor.json(file_json));
-        file::replace(
-            &self.dir.join(RECORD_FILE),
-            text.as_bytes(),
-            FileDurability::PowerLoss,
-        )
+        file::replace(&self.dir.join(RECORD_FILE), text.as_bytes())
     }
 
     /// Returns a directory that changes whenever one of its branches moves.
@@ -406,7 +400,7 @@ impl PipelineDir {
 
     /// Removes it with all its parts.
     pub fn remove(&self) -> Result<()> {
-        clear::remove(&self.dir)
+        clear::discard(&self.dir)
     }
 
     /// Returns whether the directory itself, not a symlink, exists and has a record: a symlink

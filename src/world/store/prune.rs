@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::config::retention::RetentionConfig;
-use crate::config::storage_path::{DELIVERIES, LOGS, PIPELINES};
+use crate::config::storage_path::{BATCHES, DELIVERIES, LOGS, PIPELINES};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::store::delivery_names::pipeline_of;
@@ -15,6 +15,7 @@ use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::disk_usage::{DiskUsage, unchanged_for};
+use crate::world::sys::state_files::process_directory;
 use crate::world::sys::state_files::{clear, file};
 
 /// The directory of agents' workspaces, below the state directory.
@@ -73,6 +74,38 @@ impl PrunableKind {
     }
 }
 
+/// Removes what killed processes left unfinished in the store. What cannot be removed stays.
+pub fn sweep(store: &ProjectStore) {
+    let state = &store.state;
+    process_directory::sweep(state);
+    sessions::sweep(&store.sessions);
+    for name in [LOGS, DELIVERIES, PIPELINES, BATCHES, TEMP_WORKSPACES] {
+        process_directory::sweep(&state.join(name));
+    }
+    // The items in these directories, and their turns, have temporary files of their own.
+    for item in [&store.sessions, &state.join(LOGS)]
+        .map(directories_in)
+        .concat()
+    {
+        process_directory::sweep(&item);
+        for turn in directories_in(&item) {
+            process_directory::sweep(&turn);
+        }
+    }
+}
+
+/// Returns the directories in `parent`; no symlink counts as one.
+fn directories_in(parent: &AbsPath) -> Vec<AbsPath> {
+    if !file::is_directory(parent) {
+        return Vec::new();
+    }
+    let names = dir::names(parent).unwrap_or_default().into_iter();
+    names
+        .map(|name| parent.join(name))
+        .filter(file::is_directory)
+        .collect()
+}
+
 /// Returns the items that `retention` allows to remove, least recently used first.
 pub fn list_prunable(
     store: &ProjectStore,
@@ -116,7 +149,7 @@ pub fn remove(item: &PrunableItem) -> Result<bool> {
 fn remove_all(paths: &[AbsPath]) -> Result<bool> {
     // The records go last, because they name what belongs to the run.
     for path in paths {
-        clear::remove(path)?;
+        clear::discard(path)?;
     }
     Ok(true)
 }

@@ -57,7 +57,7 @@ impl SandboxDirs {
         dir::create_all(parent, DirectoryAudience::User)?;
         for _ in 0..TRIES_MAX {
             let dir = dir::create_unique(parent, &format!("{prefix}_"), UNIQUE_DIGITS)?;
-            let lock = match process_directory::lock_new(&dir) {
+            let lock = match dir::lock_new(&dir) {
                 DirLockAttempt::Acquired(lock) => Some(lock),
                 DirLockAttempt::Unsupported => None,
                 DirLockAttempt::Taken => continue,

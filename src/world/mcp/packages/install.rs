@@ -24,7 +24,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, ExitReason};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Timeout of one step.
 const STEP_TIME_MAX: Duration = Duration::from_mins(15);
@@ -354,7 +354,7 @@ fn copy_local_packages(package: &ServerPackage, directory: &AbsPath) -> Result<V
         let local_dir = directory.join(LOCAL_DIR);
         dir::create_all(&local_dir, DirectoryAudience::User)?;
         let copy = local_dir.join(name.unwrap_or_default());
-        file::replace(&copy, &bytes, FileDurability::ProcessExit)?;
+        file::replace_unsynced(&copy, &bytes)?;
         packages.push(copy.to_string());
     }
     Ok(packages)

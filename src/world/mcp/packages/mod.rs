@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::tree_digest::{TreeDigest, digest};
 use crate::world::sys::state_files::{clear, file_error};
 
@@ -236,7 +236,7 @@ impl PackageStore {
     fn write(&self, packages: &[InstalledPackage]) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(packages)
             .map_err(|error| Error::bug("a package has no JSON form").with_source(error))?;
-        file::replace(&self.0.join(INDEX_FILE), &bytes, FileDurability::PowerLoss)
+        file::replace(&self.0.join(INDEX_FILE), &bytes)
     }
 
     /// Locks the packages for changes until the guard is dropped.

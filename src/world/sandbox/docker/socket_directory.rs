@@ -7,12 +7,12 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use tokio::process::Child;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process;
-use crate::world::sys::state_files::dir::{DirLock, DirLockAttempt, StagingDirectory, first_names};
-use crate::world::sys::state_files::process_directory::{self, lock_new};
+use crate::world::sys::state_files::dir::{StagingDirectory, first_names};
+use crate::world::sys::state_files::process_directory;
 
 /// Beginning of the names of the directories.
 const PREFIX: &str = "massgen-ssh-";
@@ -20,8 +20,6 @@ const PREFIX: &str = "massgen-ssh-";
 const NAMES_MAX: usize = 10_000;
 /// The most names in a directory that are tried as sockets.
 const SOCKETS_MAX: usize = 16;
-/// How often a directory is created again if a sweep takes it for an abandoned one.
-const TRIES_MAX: usize = 4;
 /// Shell that waits for the end of massgen, which closes its standard input.
 const SHELL: &str = "/bin/sh";
 /// What it does: everything in the directory is a socket.
@@ -34,8 +32,6 @@ pub(super) struct SocketDirectory {
     /// killed.
     _remover: Option<Child>,
     dir: StagingDirectory,
-    /// `None` where the file system does not support locks.
-    _lock: Option<DirLock>,
 }
 
 impl SocketDirectory {
@@ -43,23 +39,12 @@ impl SocketDirectory {
     /// `env` is the environment of the process that waits.
     pub(super) fn create(parent: &AbsPath, env: &ProcessEnvironment) -> Result<Self> {
         remove_abandoned(parent);
-        for _ in 0..TRIES_MAX {
-            let dir = StagingDirectory::with_prefix(parent, PREFIX)?;
-            let lock = match lock_new(dir.path()) {
-                DirLockAttempt::Acquired(lock) => Some(lock),
-                DirLockAttempt::Unsupported => None,
-                DirLockAttempt::Taken => continue,
-            };
-            return Ok(Self {
-                // Without it, a later massgen removes the directory.
-                _remover: start_remover(dir.path(), env).ok(),
-                dir,
-                _lock: lock,
-            });
-        }
-        let message = format!("cannot lock a directory for sockets in `{parent}`");
-        Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("check the limit of open files: `ulimit -n`"))
+        let dir = StagingDirectory::with_prefix(parent, PREFIX)?;
+        Ok(Self {
+            // Without it, a later massgen removes the directory.
+            _remover: start_remover(dir.path(), env).ok(),
+            dir,
+        })
     }
 
     /// Returns its path.

@@ -22,8 +22,9 @@ use crate::world::store::batches::BatchDir;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::create_once::move_exclusively;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::file_error;
+use crate::world::sys::state_files::sync::sync_directory;
 
 /// Number of tokens into which the first limit is divided.
 const INITIAL_TOKENS: u64 = 1000;
@@ -155,13 +156,10 @@ impl BatchDir {
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
         for number in token_count..new_count {
             let path = self.prepared_dir().join(format!("{number:06}"));
-            file::replace(&path, b"", FileDurability::ProcessExit)?;
+            file::replace_unsynced(&path, b"")?;
         }
-        file::replace(
-            &self.money_dir().join(LIMIT_FILE),
-            &text,
-            FileDurability::PowerLoss,
-        )?;
+        sync_directory(&self.prepared_dir())?;
+        file::replace(&self.money_dir().join(LIMIT_FILE), &text)?;
         self.free_prepared(&budget)
     }
 
@@ -269,7 +267,7 @@ impl BatchDir {
         let [share, rest] = token.divide(part);
         let prepared_file = self.prepared_file(&rest);
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
-        file::replace(&prepared_file, b"", FileDurability::ProcessExit)?;
+        file::replace_unsynced(&prepared_file, b"")?;
         // Once this is done, the rest counts.
         if move_exclusively(&self.held_file(cell, token), &self.held_file(cell, &share))? {
             // Another process may have done this already.

@@ -13,7 +13,7 @@ use crate::world::store::batches::BatchDir;
 use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::state_files::create_once::{create_once, move_exclusively};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 use crate::world::sys::state_files::{clear, file_error};
 
@@ -91,7 +91,6 @@ impl CellDir {
         file::replace(
             &self.dir.join(PREPARED_FILE),
             copy_began_ns.to_string().as_bytes(),
-            FileDurability::ProcessExit,
         )
     }
 
@@ -140,13 +139,12 @@ impl CellDir {
         file::replace(
             &self.dir.join(FIRST_ATTEMPT_FILE),
             attempt.to_string().as_bytes(),
-            FileDurability::ProcessExit,
         )
     }
 
     /// Writes the patch of the delivery.
     pub fn write_patch(&self, text: &str) -> Result<()> {
-        file::replace(&self.patch(), text.as_bytes(), FileDurability::ProcessExit)
+        file::replace(&self.patch(), text.as_bytes())
     }
 
     /// Opens the file with what the run shows, to append to it.
@@ -175,7 +173,7 @@ impl BatchDir {
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let text = format!("{head}\n{run}\n");
         let path = self.result_file(&result.id);
-        let creation = create_once(&path, text.as_bytes(), FileDurability::PowerLoss)?;
+        let creation = create_once(&path, text.as_bytes())?;
         Ok(creation.is_some())
     }
 

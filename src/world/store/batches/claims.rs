@@ -14,7 +14,7 @@ use crate::world::store::batches::BatchDir;
 use crate::world::sys::machine_facts::{boot_id, host_name};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Maximum size of a claim and of a note, in bytes.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
@@ -200,7 +200,7 @@ impl BatchDir {
         let text = serde_json::to_vec(owner)
             .map_err(|error| Error::bug("a claim has no JSON form").with_source(error))?;
         let path = self.claim_file(cell, attempt);
-        let Some(lock) = create_once(&path, &text, FileDurability::ProcessExit)? else {
+        let Some(lock) = create_once(&path, &text)? else {
             return Ok(ClaimAttempt::Taken);
         };
         let claim = CellClaim {
@@ -266,14 +266,14 @@ impl BatchDir {
     /// Records how an attempt without a result ended, unless that is recorded already.
     pub fn write_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
         let path = self.note_file(cell, attempt);
-        create_once(&path, &note.to_json()?, FileDurability::ProcessExit).map(drop)
+        create_once(&path, &note.to_json()?).map(drop)
     }
 
     /// Records that the result of this attempt is withdrawn, and what it cost. A note that the
     /// attempt was lost is replaced: it may have been written just before the result.
     pub fn replace_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
         let path = self.note_file(cell, attempt);
-        file::replace(&path, &note.to_json()?, FileDurability::ProcessExit)
+        file::replace(&path, &note.to_json()?)
     }
 
     /// Returns what runs of attempts before `attempt` cost that were not resumed.

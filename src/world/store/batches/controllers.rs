@@ -9,7 +9,6 @@ use crate::world::store::batches::claims::{ClaimOwner, OwnerLiveness, owner_live
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::FileDurability;
 
 /// The file of a process that starts the jobs of a batch. It is removed with the value.
 #[derive(Debug)]
@@ -45,7 +44,7 @@ impl BatchDir {
             this_process.pid,
             clock::now().unix_nanoseconds()
         ));
-        let lock = create_once(&path, &text, FileDurability::ProcessExit)?;
+        let lock = create_once(&path, &text)?;
         let lock = lock.ok_or_else(|| {
             Error::new(ErrorKind::Io, format!("`{path}` exists already"))
                 .with_hint("start the command again")

@@ -16,7 +16,7 @@ use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::{archive, clear, file_error};
 
 pub mod budget;
@@ -240,18 +240,10 @@ impl BatchDir {
             lines.push(b'\n');
         }
         for (number, text) in configs.iter().enumerate() {
-            file::replace(&self.config_file(number), text, FileDurability::PowerLoss)?;
+            file::replace(&self.config_file(number), text)?;
         }
-        file::replace(
-            &self.dir.join(TASKS_FILE),
-            &lines,
-            FileDurability::PowerLoss,
-        )?;
-        file::replace(
-            &self.dir.join(POSITIONS_FILE),
-            &positions,
-            FileDurability::PowerLoss,
-        )?;
+        file::replace(&self.dir.join(TASKS_FILE), &lines)?;
+        file::replace(&self.dir.join(POSITIONS_FILE), &positions)?;
         let batch_file = BatchFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: describe(digest(&lines)),
@@ -266,11 +258,7 @@ impl BatchDir {
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("start several batches, each with fewer configs"));
         }
-        file::replace(
-            &self.dir.join(RECORD_FILE),
-            &text,
-            FileDurability::PowerLoss,
-        )
+        file::replace(&self.dir.join(RECORD_FILE), &text)
     }
 
     /// Returns its name, such as `batch_20261102_140322_0a1b`.

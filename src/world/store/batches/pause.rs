@@ -11,7 +11,7 @@ use crate::path::AbsPath;
 use crate::world::io::clock;
 use crate::world::store::batches::BatchDir;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Maximum size of the file of a pause, in bytes.
 const PAUSE_BYTES_MAX: u64 = 64 * 1024;
@@ -72,7 +72,7 @@ impl BatchDir {
         };
         let text = serde_json::to_vec(&pause)
             .map_err(|error| Error::bug("a pause has no JSON form").with_source(error))?;
-        file::replace(&self.pause_file(), &text, FileDurability::ProcessExit)
+        file::replace_unsynced(&self.pause_file(), &text)
     }
 
     /// Ends the pauses: a cell has a result, or the user wants to continue.
@@ -90,16 +90,12 @@ impl BatchDir {
 
     /// Cancels the batch: no cell begins, and those in progress are parked.
     pub fn cancel(&self) -> Result<()> {
-        file::replace(&self.cancel_file(), b"", FileDurability::ProcessExit)
+        file::replace_unsynced(&self.cancel_file(), b"")
     }
 
     /// Cancels the batch because a config is wrong for all cells.
     pub fn cancel_for_config(&self) -> Result<()> {
-        file::replace(
-            &self.cancel_file(),
-            WRONG_CONFIG,
-            FileDurability::ProcessExit,
-        )
+        file::replace_unsynced(&self.cancel_file(), WRONG_CONFIG)
     }
 
     /// Returns whether the batch was cancelled because a config is wrong.

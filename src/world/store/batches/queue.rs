@@ -13,7 +13,7 @@ use crate::world::store::batches::result_index::is_listed;
 use crate::world::store::batches::survey::last_attempts;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// Maximum size of the settings, in bytes.
 const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
@@ -113,7 +113,7 @@ impl BatchDir {
 
     /// Keeps how jobs are submitted, for the next start.
     pub fn keep_settings(&self, text: &[u8]) -> Result<()> {
-        file::replace(&self.settings_file(), text, FileDurability::ProcessExit)
+        file::replace(&self.settings_file(), text)
     }
 
     /// Returns how jobs were submitted last, if that was recorded.
@@ -128,7 +128,7 @@ impl BatchDir {
             return Ok(());
         };
         dir::create_all(&self.nodes_dir(), DirectoryAudience::User)?;
-        file::replace(&path, reason.as_bytes(), FileDurability::ProcessExit)
+        file::replace(&path, reason.as_bytes())
     }
 
     /// Returns the names of the nodes on which no further cell should begin.

@@ -17,7 +17,7 @@ use crate::world::store::batches::cells::RESULT_SUFFIX;
 use crate::world::store::batches::{BatchDir, digest};
 use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The file with the index.
 const INDEX_FILE: &str = "results.index";
@@ -222,11 +222,7 @@ impl BatchDir {
             .map_err(|error| Error::bug("an index has no JSON form").with_source(error))?;
         text.push('\n');
         text.push_str(&body);
-        file::replace(
-            &self.index_file(),
-            text.as_bytes(),
-            FileDurability::ProcessExit,
-        )
+        file::replace_unsynced(&self.index_file(), text.as_bytes())
     }
 
     fn index_file(&self) -> AbsPath {

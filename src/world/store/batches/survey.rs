@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::path::AbsPath;
     use crate::world::sys::state_files::dir::DirectoryAudience;
-    use crate::world::sys::state_files::file::{self, FileDurability};
+    use crate::world::sys::state_files::file;
 
     #[test]
     fn a_cell_that_gets_its_result_while_it_is_looked_at_is_not_lost() {
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(state(), CellState::Faulty);
         let results = batch.dir.join("results");
         dir::create_all(&results, DirectoryAudience::User).unwrap();
-        file::replace(&results.join("c.jsonl"), b"", FileDurability::ProcessExit).unwrap();
+        file::replace_unsynced(&results.join("c.jsonl"), b"").unwrap();
         assert_eq!(state(), CellState::Running);
     }
 }

@@ -5,7 +5,7 @@
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::spending::limits::BudgetLimits;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The name of the file.
 const LIMITS_FILE: &str = "limits.json";
@@ -16,11 +16,7 @@ const LIMITS_BYTES_MAX: u64 = 4096;
 pub fn write(dir: &AbsPath, limits: &BudgetLimits) -> Result<()> {
     let text = serde_json::to_string(limits)
         .map_err(|error| Error::bug("the limits have no JSON form").with_source(error))?;
-    file::replace(
-        &dir.join(LIMITS_FILE),
-        text.as_bytes(),
-        FileDurability::ProcessExit,
-    )
+    file::replace_unsynced(&dir.join(LIMITS_FILE), text.as_bytes())
 }
 
 /// Reads the limits in a directory; `None` if it has none that can be read.
@@ -55,7 +51,7 @@ mod tests {
         }
         let write_text = |text: &str| {
             let file = run_dir.join(LIMITS_FILE);
-            file::replace(&file, text.as_bytes(), FileDurability::ProcessExit).unwrap();
+            file::replace_unsynced(&file, text.as_bytes()).unwrap();
         };
         for damaged_text in ["", "[1]", "{\"max_tokens_total\": -1}"] {
             write_text(damaged_text);

@@ -27,7 +27,9 @@ use crate::world::store::records::replies::ReplyRecorder;
 use crate::world::store::records::status::StatusContext;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::file::Appender;
+use crate::world::sys::state_files::sync::sync_tree;
 
 mod record_errors;
 pub mod limits;
@@ -58,6 +60,30 @@ pub struct Recorder {
     first_event_time: Option<LocalDateTime>,
     attempt: Option<AttemptRecord>,
     errors: RecordErrors,
+    /// The length of the log that is on the disk, or on its way there.
+    synced_len: u64,
+    /// The directories that are not: at first those that the run needs when it is resumed.
+    unsynced_directories: Vec<AbsPath>,
+}
+
+/// What of the records of a turn a power failure would lose.
+#[derive(Debug)]
+pub struct UnsyncedRecords {
+    log: Appender,
+    directories: Vec<AbsPath>,
+}
+
+impl UnsyncedRecords {
+    /// Waits until they are on the disk. Blocks.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn sync(self) -> Result<()> {
+        for directory in &self.directories {
+            sync_tree(directory)?;
+        }
+        self.log.sync()
+    }
 }
 
 impl Recorder {
@@ -65,11 +91,7 @@ impl Recorder {
     pub fn start(paths: RunRecordPaths, meta: &RunMetadata, redactor: Redactor) -> Result<Self> {
         let log = EventLog::create(paths.turn().join(EVENTS))?;
         let metadata = meta.to_yaml(&clock::now().iso_format(), &redactor)?;
-        file::replace(
-            &paths.turn().join(METADATA),
-            metadata.as_bytes(),
-            FileDurability::ProcessExit,
-        )?;
+        file::replace_unsynced(&paths.turn().join(METADATA), metadata.as_bytes())?;
         let session_id = meta.session_id.clone();
         Ok(Self::new(paths, log, session_id, redactor))
     }
@@ -77,6 +99,7 @@ impl Recorder {
     fn new(paths: RunRecordPaths, log: EventLog, session_id: String, redactor: Redactor) -> Self {
         Self {
             replies: ReplyRecorder::new(paths.turn(), redactor.clone()),
+            unsynced_directories: vec![paths.log().clone()],
             paths,
             session_id,
             redactor,
@@ -84,6 +107,7 @@ impl Recorder {
             first_event_time: None,
             attempt: None,
             errors: RecordErrors::default(),
+            synced_len: 0,
         }
     }
 
@@ -125,7 +149,7 @@ impl Recorder {
     pub fn write_manifest(&self, manifest: &ReplayManifest) -> Result<()> {
         let text = manifest.to_yaml(&self.redactor)?;
         let path = self.paths.turn().join(MANIFEST);
-        file::replace(&path, text.as_bytes(), FileDurability::ProcessExit)
+        file::replace_unsynced(&path, text.as_bytes())
     }
 
     /// Returns the file of the recorded replies of `agent`; `None` if it has given none.
@@ -151,6 +175,28 @@ impl Recorder {
         self.errors.take_first()
     }
 
+    /// Returns what a power failure would lose, for the caller to synchronize; `None` if there is
+    /// nothing, or it was returned before.
+    ///
+    /// # Errors
+    /// The log cannot be opened once more.
+    pub fn take_unsynced(&mut self) -> Result<Option<UnsyncedRecords>> {
+        let len = self.log.len();
+        if self.synced_len == len && self.unsynced_directories.is_empty() {
+            return Ok(None);
+        }
+        self.synced_len = len;
+        Ok(Some(UnsyncedRecords {
+            log: self.log.duplicate()?,
+            directories: std::mem::take(&mut self.unsynced_directories),
+        }))
+    }
+
+    /// Adds directories that the run needs when it is resumed, and that are not on the disk yet.
+    pub fn add_unsynced(&mut self, directories: impl IntoIterator<Item = AbsPath>) {
+        self.unsynced_directories.extend(directories);
+    }
+
     /// Returns how long until [`Recorder::write_status`] has something to write; `None` while
     /// nothing new has happened.
     pub fn status_due(&self) -> Option<Duration> {
@@ -174,7 +220,7 @@ impl Recorder {
         &self.paths
     }
 
-    /// Ends the records. After [`RunEvent::RunEnded`] nothing remains to be done; without it, what
+    /// Ends the records, and waits until they are on the disk. Without [`RunEvent::RunEnded`], what
     /// is known is written, and the run stays marked as incomplete.
     pub fn finish(mut self) -> Option<Error> {
         let time = clock::now();
@@ -183,6 +229,10 @@ impl Recorder {
         }
         self.log_streams(&time);
         self.close_attempt(&time);
+        let unsynced_records = self.take_unsynced();
+        self.errors.record(
+            unsynced_records.and_then(|records| records.map_or(Ok(()), UnsyncedRecords::sync)),
+        );
         self.errors.take_first()
     }
 

@@ -13,7 +13,7 @@ use crate::world::store::records::attempt_progress::{AttemptProgress, ValidVote}
 use crate::world::store::records::record_paths::FINAL;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The name of the file of one answer.
 const ANSWER: &str = "answer.txt";
@@ -52,7 +52,7 @@ impl RecordWriter {
 
     /// Writes `text` as the file `name`.
     pub(crate) fn write_text(&self, name: &str, text: &str) -> Result<()> {
-        self.write(name, text, FileDurability::ProcessExit)
+        file::replace_unsynced(&self.dir.join(name), self.redactor.text(text).as_bytes())
     }
 
     /// Writes `value` as the file `name`.
@@ -60,11 +60,7 @@ impl RecordWriter {
         let text = serde_json::to_string_pretty(&self.redactor.json(value))
             .map_err(|error| Error::bug("a record has no JSON form").with_source(error))?;
         let text = escape_json(&text);
-        file::replace(
-            &self.dir.join(name),
-            text.as_bytes(),
-            FileDurability::ProcessExit,
-        )
+        file::replace_unsynced(&self.dir.join(name), text.as_bytes())
     }
 
     /// Writes `snapshot_mappings.json`.
@@ -137,20 +133,11 @@ impl RecordWriter {
         self.write_json(&path, vote_record(voter, vote, progress, time))
     }
 
-    /// Writes the final answer durably: it survives a power failure.
+    /// Writes the final answer. The session and the event log have it, too.
     pub(crate) fn write_final_answer(&self, agent: &AgentId, content: &str) -> Result<()> {
-        let rel = format!("{FINAL}/{agent}");
-        dir::create_all(&self.dir.join(&rel), DirectoryAudience::User)?;
-        self.write(
-            &format!("{rel}/{ANSWER}"),
-            content,
-            FileDurability::PowerLoss,
-        )
-    }
-
-    fn write(&self, name: &str, text: &str, durability: FileDurability) -> Result<()> {
-        let redacted = self.redactor.text(text);
-        file::replace(&self.dir.join(name), redacted.as_bytes(), durability)
+        let dir = self.dir.join(format!("{FINAL}/{agent}"));
+        dir::create_all(&dir, DirectoryAudience::User)?;
+        file::replace_unsynced(&dir.join(ANSWER), self.redactor.text(content).as_bytes())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::world::store::sessions::session::SUFFIX_DIGITS;
 use crate::world::store::sessions::turn::{ANSWER, METADATA, TurnMetadata, read_text};
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
 use crate::world::sys::state_files::dir::{self, StagingDirectory};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 
 /// The largest session that is forked: entries, newly stored bytes, and levels of directories,
@@ -55,13 +55,11 @@ pub(super) fn publish(
 ) -> Result<SessionDir> {
     let name_prefix = format!("{PREFIX}{}_", clock::now().short_name_format());
     let session = SessionDir {
-        dir: dir::create_unique(sessions, &name_prefix, SUFFIX_DIGITS)?,
+        dir: dir::unused_path(sessions, &name_prefix, SUFFIX_DIGITS)?,
     };
-    let publish_result = rewrite(&session).and_then(|()| staging.publish(&session.dir));
-    if publish_result.is_err() {
-        dir::remove_empty(&session.dir);
-    }
-    publish_result.map(|()| session)
+    rewrite(&session)?;
+    staging.publish(&session.dir)?;
+    Ok(session)
 }
 
 /// The identity of a session, as its files mention it.
@@ -102,7 +100,7 @@ pub(super) fn rewrite_identity(
 ) -> Result<()> {
     let rewrite = |path: &AbsPath| -> Result<()> {
         let text = rewrite_paths(&read_text(path)?, &original.dir, &session.dir.to_string());
-        file::replace(path, text.as_bytes(), FileDurability::PowerLoss)
+        file::replace_unsynced(path, text.as_bytes())
     };
     for turn in staged.saved_turns() {
         rewrite(&turn.join(ANSWER))?;
@@ -114,11 +112,7 @@ pub(super) fn rewrite_identity(
         }
         let metadata = serde_json::to_string_pretty(&metadata)
             .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))?;
-        file::replace(
-            &turn.join(METADATA),
-            metadata.as_bytes(),
-            FileDurability::PowerLoss,
-        )?;
+        file::replace_unsynced(&turn.join(METADATA), metadata.as_bytes())?;
     }
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {

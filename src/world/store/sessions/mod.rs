@@ -8,7 +8,8 @@ use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::reject_symlinks_to;
 use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt};
-use crate::world::sys::state_files::file::FileDurability;
+use crate::world::sys::state_files::disk_usage::unchanged_for;
+use crate::world::sys::state_files::process_directory::{self, ABANDONED_AFTER};
 use crate::world::sys::state_files::{archive, clear, file};
 
 pub mod turn;
@@ -55,7 +56,9 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     let dirs = names.into_iter().map(|name| SessionDir {
         dir: sessions.join(name),
     });
-    let dirs = dirs.filter(|session| file::is_directory(&session.dir));
+    // One without a turn is only beginning, or its process was killed just then.
+    let dirs = dirs.filter(|session| !session.turn_numbers().is_empty() || session.is_running());
+    let dirs = dirs.filter(SessionDir::exists);
     let mut dirs: Vec<(_, SessionDir)> = dirs
         .map(|session| {
             let sort_key = (session.is_running(), session.last_run(), session.id());
@@ -64,6 +67,17 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
         .collect();
     dirs.sort_by(|(a, _), (b, _)| b.cmp(a));
     Ok(dirs.into_iter().map(|(_, session)| session).collect())
+}
+
+/// Removes what killed processes left unfinished below `sessions`. What cannot be removed stays.
+pub fn sweep(sessions: &AbsPath) {
+    process_directory::sweep(sessions);
+    for name in dir::names_if_exists(sessions).unwrap_or_default() {
+        let path = sessions.join(&name);
+        if name.starts_with(PREFIX) && unchanged_for(&path) > Some(ABANDONED_AFTER) {
+            dir::remove_empty(&path);
+        }
+    }
 }
 
 /// Returns the session that `given_name` selects: an id, the only one with this prefix, or `last`,
@@ -171,7 +185,7 @@ impl SessionDir {
     pub fn decline_directory(&self, cwd: &AbsPath) -> Result<()> {
         let text = serde_json::Value::from(cwd.to_string()).to_string();
         let path = self.dir.join(DECLINED_DIRECTORY);
-        file::replace(&path, text.as_bytes(), FileDurability::ProcessExit)
+        file::replace(&path, text.as_bytes())
     }
 
     /// Returns whether the user keeps the directory `cwd` closed to the agents.
@@ -198,7 +212,7 @@ impl SessionDir {
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("exit it there first, or start another one: `/reset`"));
         }
-        clear::remove(&self.dir)
+        clear::discard(&self.dir)
     }
 
     /// Creates an independent session with the same turns. Files that are never changed are stored

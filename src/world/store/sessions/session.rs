@@ -17,7 +17,7 @@ use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
 use crate::world::store::snapshot::AgentSnapshots;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::file;
 
 /// The number of random digits in a session's id: several sessions may begin in the same second.
 pub(super) const SUFFIX_DIGITS: usize = 4;
@@ -217,10 +217,13 @@ impl Session {
                 answer = rewrite_paths(&answer, old_path, &copy_path);
             }
         }
-        self.write(&staging.path().join(ANSWER), &answer)?;
         let metadata = self.metadata(turn, &timestamp)?;
-        self.write(&staging.path().join(METADATA), &metadata)?;
+        for (name, text) in [(ANSWER, &answer), (METADATA, &metadata)] {
+            let redacted = self.redactor.text(text);
+            file::replace_unsynced(&staging.path().join(name), redacted.as_bytes())?;
+        }
         dir::move_if_exists(&dir.join(CONFLICTS), &staging.path().join(CONFLICTS))?;
+        // The seal first: without it, the session is not trusted as soon as it has a turn.
         DirectorySeal::write(self.dir())?;
         staging.publish(&dir)?;
         self.add_to_summary(turn, &timestamp, &dir)?;
@@ -290,7 +293,7 @@ impl Session {
 
     fn write(&self, path: &AbsPath, text: &str) -> Result<()> {
         let redacted = self.redactor.text(text);
-        file::replace(path, redacted.as_bytes(), FileDurability::PowerLoss)
+        file::replace(path, redacted.as_bytes())
     }
 }
 

@@ -9,6 +9,7 @@
 
 use std::fs::{self, DirEntry, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,10 @@ use tar::{Builder, EntryType, Header};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sys::state_files::{file, file_error};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
+use crate::world::sys::state_files::file_error;
 
 /// The most entries of a directory that is packed.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -27,20 +31,25 @@ const ENTRIES_MAX: usize = 1_000_000;
 const DEPTH_MAX: usize = 80;
 
 /// Packs the content of `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at
-/// `to`, sorted by name. Returns the number of files. A file at `to` is never replaced.
+/// `to`, sorted by name. Returns the number of files. A file at `to` is never replaced, and a killed
+/// process leaves nothing there.
 pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
-    let write_error = |error| file_error("write", to.as_path(), error);
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    let temp = file::create_temporary(to, &mut options).map_err(write_error)?;
-    let files = write_archive(temp.as_file(), dir, name)?;
-    match temp.persist_noclobber(to.as_path()) {
+    let write_error =
+        |error: FileSystemError| Error::new(ErrorKind::Io, format!("cannot write `{to}`: {error}"));
+    let parent = to.parent().unwrap_or_else(AbsPath::root);
+    let parent = DirectoryHandle::open_own(&parent).map_err(write_error)?;
+    let archive = StagedFile::new_private(&parent).map_err(write_error)?;
+    let file = archive.as_fd().try_clone_to_owned().map(File::from);
+    let file = file.map_err(|error| file_error("write", to.as_path(), error))?;
+    let files = write_archive(&file, dir, name)?;
+    let target = to.as_path().file_name().unwrap_or_default();
+    match archive.place_at(target, ReplacePolicy::Nothing, PlacementDurability::Synced) {
         Ok(_) => Ok(files),
-        Err(persist_error) if persist_error.error.kind() == io::ErrorKind::AlreadyExists => {
+        Err(FileSystemError::Exists) => {
             let message = format!("`{to}` already exists");
             Err(Error::new(ErrorKind::Usage, message).with_hint("choose another file with `-o`"))
         }
-        Err(persist_error) => Err(write_error(persist_error.error)),
+        Err(error) => Err(write_error(error)),
     }
 }
 

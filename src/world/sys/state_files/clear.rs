@@ -10,10 +10,15 @@ use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::state_files::dir::{self, UNFINISHED_PREFIX};
+use crate::world::sys::state_files::file;
 use crate::world::sys::upper_layer::make_readable;
 
 /// How many names are read at a time; a directory may hold any number.
 const NAMES_READ_MAX: usize = 10_000;
+
+/// The number of random digits in the name of a directory that is removed.
+const HIDDEN_NAME_DIGITS: usize = 16;
 
 /// Removes `path` with everything in it, if it exists. No other process may write to it.
 pub(crate) fn remove(path: &AbsPath) -> Result<()> {
@@ -24,6 +29,19 @@ pub(crate) fn remove(path: &AbsPath) -> Result<()> {
             Err(Error::new(ErrorKind::Io, message))
         }
     }
+}
+
+/// Removes the directory `path` like [`remove`], but under a hidden name: it vanishes as a whole. If
+/// the process is killed meanwhile, the rest is swept later.
+pub(crate) fn discard(path: &AbsPath) -> Result<()> {
+    let Some(parent) = path.parent().filter(|_| file::is_directory(path)) else {
+        return remove(path);
+    };
+    // Locked, so that no other process sweeps it at the same time.
+    let _lock = dir::try_lock_at_once(path)?;
+    let hidden_path = dir::unused_path(&parent, UNFINISHED_PREFIX, HIDDEN_NAME_DIGITS)?;
+    dir::move_if_exists(path, &hidden_path)?;
+    remove(&hidden_path)
 }
 
 fn try_remove(path: &AbsPath) -> std::result::Result<(), FileSystemError> {

@@ -12,8 +12,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::sys::state_files::file::FileDurability;
+use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
 use crate::world::sys::state_files::file_error;
+use crate::world::sys::state_files::sync::sync_name_of;
 
 /// A file that this process has created, and locks until the value is dropped.
 #[derive(Debug)]
@@ -22,40 +23,32 @@ pub(crate) struct LockedFile {
 }
 
 /// Creates the file `path` with all of `bytes` and locks it; `None` if it exists already. Others
-/// never see it in part or unlocked.
-pub(crate) fn create_once(
-    path: &AbsPath,
-    bytes: &[u8],
-    durability: FileDurability,
-) -> Result<Option<LockedFile>> {
-    create(path, bytes, durability).map_err(|error| file_error("write", path.as_path(), error))
+/// never see it in part or unlocked. When this returns, it survives a power failure.
+pub(crate) fn create_once(path: &AbsPath, bytes: &[u8]) -> Result<Option<LockedFile>> {
+    create(path, bytes).map_err(|error| file_error("write", path.as_path(), error))
 }
 
-fn create(
-    path: &AbsPath,
-    bytes: &[u8],
-    durability: FileDurability,
-) -> io::Result<Option<LockedFile>> {
+fn create(path: &AbsPath, bytes: &[u8]) -> io::Result<Option<LockedFile>> {
     let parent = path.as_path().parent();
     let parent = parent.ok_or(ErrorKind::InvalidInput)?;
     let mut temp = tempfile::Builder::new()
-        .prefix(".massgen-")
+        .prefix(UNFINISHED_PREFIX)
         .permissions(Permissions::from_mode(0o600))
         .tempfile_in(parent)?;
     temp.write_all(bytes)?;
-    if let FileDurability::PowerLoss = durability {
-        temp.as_file().sync_all()?;
-    }
+    temp.as_file().sync_all()?;
     let (file, temp) = temp.into_parts();
     // On a file system without locks, callers know the owner of the file by other means.
     let _is_locked = file.try_lock().is_ok();
     match fs::hard_link(&temp, path.as_path()) {
-        Ok(()) => Ok(Some(LockedFile { _file: file })),
+        Ok(()) => {}
         // The reply to a successful request may have been lost on the network.
-        Err(_) if file.metadata()?.nlink() > 1 => Ok(Some(LockedFile { _file: file })),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
-        Err(error) => Err(error),
+        Err(_) if file.metadata()?.nlink() > 1 => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+        Err(error) => return Err(error),
     }
+    sync_name_of(path.as_path())?;
+    Ok(Some(LockedFile { _file: file }))
 }
 
 /// Moves the file `from` to the free name `to`. Of several processes that move it, exactly one gets

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::sync::{sync_directory, sync_tree};
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// How often a random name is tried before giving up.
@@ -78,11 +79,23 @@ pub(crate) fn create_unique(parent: &AbsPath, stem: &str, digits: usize) -> Resu
             return Ok(path);
         }
     }
-    Err(Error::io(
+    Err(no_free_name_error(parent, stem))
+}
+
+/// Returns a path in `parent` where nothing exists: its name is `stem` and random digits.
+pub(crate) fn unused_path(parent: &AbsPath, stem: &str, digits: usize) -> Result<AbsPath> {
+    let mut paths =
+        (0..UNIQUE_TRIES_MAX).map(|_| parent.join(format!("{stem}{}", random_digits(digits))));
+    let unused_path = paths.find(|path| fs::symlink_metadata(path.as_path()).is_err());
+    unused_path.ok_or_else(|| no_free_name_error(parent, stem))
+}
+
+fn no_free_name_error(parent: &AbsPath, stem: &str) -> Error {
+    Error::io(
         format!("cannot find a free name for `{stem}` in `{parent}`"),
         io::Error::from(ErrorKind::AlreadyExists),
     )
-    .with_hint("remove files that are no longer needed there"))
+    .with_hint("remove files that are no longer needed there")
 }
 
 /// Returns the canonical path of the directory `path`.
@@ -169,30 +182,46 @@ pub(crate) fn is_owned_by_user(path: &AbsPath) -> bool {
     metadata.is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw())
 }
 
+/// The prefix of the names of unfinished files and directories, and of those being removed.
+pub(crate) const UNFINISHED_PREFIX: &str = ".massgen-";
+
 /// A directory under construction. On drop it is removed with everything in it, unless it was
-/// published.
+/// published. It is locked meanwhile: what a killed process left is not.
 #[derive(Debug)]
 pub(crate) struct StagingDirectory {
     dir: TempDir,
     path: AbsPath,
+    _lock: Option<DirLock>,
 }
 
 impl StagingDirectory {
     /// Creates an empty directory in `parent`, with a hidden, unpredictable name.
     pub(crate) fn new(parent: &AbsPath) -> Result<Self> {
-        Self::with_prefix(parent, ".massgen-")
+        Self::with_prefix(parent, UNFINISHED_PREFIX)
     }
 
     /// Creates an empty directory in `parent`, whose name begins with `prefix`.
     pub(crate) fn with_prefix(parent: &AbsPath, prefix: &str) -> Result<Self> {
         let failed = |error| file_error("create a directory in", parent.as_path(), error);
-        let dir = tempfile::Builder::new()
-            .prefix(prefix)
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(parent.as_path())
-            .map_err(failed)?;
-        let path = parent.join(dir.path());
-        Ok(Self { dir, path })
+        for _ in 0..UNIQUE_TRIES_MAX {
+            let dir = tempfile::Builder::new()
+                .prefix(prefix)
+                .permissions(Permissions::from_mode(0o700))
+                .tempdir_in(parent.as_path())
+                .map_err(failed)?;
+            let path = parent.join(dir.path());
+            let lock = match lock_new(&path) {
+                DirLockAttempt::Acquired(lock) => Some(lock),
+                DirLockAttempt::Unsupported => None,
+                DirLockAttempt::Taken => continue,
+            };
+            return Ok(Self {
+                dir,
+                path,
+                _lock: lock,
+            });
+        }
+        Err(no_free_name_error(parent, prefix))
     }
 
     /// Returns its path while it is under construction.
@@ -207,11 +236,12 @@ impl StagingDirectory {
     }
 
     /// Publishes it as `to` atomically. An existing `to` is an error, unless it is an empty
-    /// directory.
+    /// directory. When this returns, all of it survives a power failure.
     pub(crate) fn publish(mut self, to: &AbsPath) -> Result<()> {
+        sync_tree(&self.path)?;
         move_to(&self.path, to)?;
         self.dir.disable_cleanup(true);
-        Ok(())
+        to.parent().map_or(Ok(()), |parent| sync_directory(&parent))
     }
 }
 
@@ -246,6 +276,16 @@ pub(crate) enum DirLockAttempt {
 /// that check whether it [is locked](is_locked), and for no others.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, |file| try_lock_exclusive(file, CHECKS_TIME_MAX))
+}
+
+/// Locks the directory `path`, which the caller has just created. It is `Taken` if another process
+/// took it for an abandoned one meanwhile: then the caller creates another.
+pub(crate) fn lock_new(path: &AbsPath) -> DirLockAttempt {
+    match try_lock(path) {
+        Ok(DirLockAttempt::Acquired(lock)) if !lock.is_for(path) => DirLockAttempt::Taken,
+        Ok(attempt) => attempt,
+        Err(_) => DirLockAttempt::Taken,
+    }
 }
 
 /// Like [`try_lock`], where processes hold shared locks for long: it waits for none.

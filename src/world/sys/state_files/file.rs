@@ -17,7 +17,9 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
 use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::sync::sync_name_of;
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// The mode bits by which other users may read or change a file.
@@ -36,16 +38,6 @@ const OWN_OUTPUT_STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 
 /// How many digits make a random name unique.
 const UNIQUE_DIGITS: usize = 8;
-
-/// What a written file must survive; only a file that must survive a loss of power is synchronized
-/// with the disk.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum FileDurability {
-    /// The end of massgen's process, however it ends.
-    ProcessExit,
-    /// A loss of power, too.
-    PowerLoss,
-}
 
 /// An open file that is read from its beginning.
 pub(crate) type FileReader = BufReader<File>;
@@ -259,9 +251,23 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes `bytes` to `path` atomically: a reader sees the old file or the new one, never a part.
-pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) -> Result<()> {
-    replace_with_mode(path, bytes, durability, NewFileMode::Umask(0o600))
+/// Writes `bytes` to `path`: a reader sees the old file or the new one, never a part. When this
+/// returns, the new one survives a power failure.
+pub(crate) fn replace(path: &AbsPath, bytes: &[u8]) -> Result<()> {
+    let write = || {
+        let temp = write_temporary(path, bytes, NewFileMode::Umask(0o600))?;
+        temp.as_file().sync_all()?;
+        move_into_place(temp, path)?;
+        sync_name_of(path.as_path())
+    };
+    write().map_err(|error| file_error("write", path.as_path(), error))
+}
+
+/// Like [`replace`], for a file that is worth nothing after a power failure, that can be made again,
+/// or that is synchronized later with others: until then, a power failure can empty it.
+pub(crate) fn replace_unsynced(path: &AbsPath, bytes: &[u8]) -> Result<()> {
+    write_temporary(path, bytes, NewFileMode::Umask(0o600))
+        .and_then(|temp| move_into_place(temp, path))
         .map_err(|error| file_error("write", path.as_path(), error))
 }
 
@@ -283,7 +289,9 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
         }
         Ok(_) | Err(_) => return write_directly(path, bytes).map_err(failed),
     };
-    replace_with_mode(&target, bytes, FileDurability::PowerLoss, mode).map_err(failed)
+    let temp = write_temporary(&target, bytes, mode).map_err(failed)?;
+    temp.as_file().sync_all().map_err(failed)?;
+    move_into_place(temp, &target).map_err(failed)
 }
 
 /// Writes to something other than a regular file, or through a dangling symlink.
@@ -344,13 +352,8 @@ enum NewFileMode {
     Replaced(fs::Metadata),
 }
 
-/// Replaces the file at `path` atomically with one that has this mode.
-fn replace_with_mode(
-    path: &AbsPath,
-    bytes: &[u8],
-    durability: FileDurability,
-    mode: NewFileMode,
-) -> io::Result<()> {
+/// Writes `bytes` to a temporary file that has this mode and can be moved to `path`.
+fn write_temporary(path: &AbsPath, bytes: &[u8], mode: NewFileMode) -> io::Result<NamedTempFile> {
     let mut options = OpenOptions::new();
     options.write(true).mode(match &mode {
         NewFileMode::Umask(bits) => *bits,
@@ -361,12 +364,12 @@ fn replace_with_mode(
     if let NewFileMode::Replaced(metadata) = mode {
         keep_permissions(temp.as_file(), &metadata);
     }
-    if let FileDurability::PowerLoss = durability {
-        temp.as_file().sync_all()?;
-    }
-    temp.persist(path.as_path())
-        .map(drop)
-        .map_err(|error| error.error)
+    Ok(temp)
+}
+
+fn move_into_place(temp: NamedTempFile, path: &AbsPath) -> io::Result<()> {
+    let persist_result = temp.persist(path.as_path());
+    persist_result.map(drop).map_err(|error| error.error)
 }
 
 /// Gives `file` the permissions of the file that it replaces, whatever the umask is, unless they
@@ -391,7 +394,7 @@ pub(super) fn create_temporary(
 ) -> io::Result<NamedTempFile> {
     let parent = path.as_path().parent().unwrap_or(Path::new("/"));
     tempfile::Builder::new()
-        .prefix(".massgen-")
+        .prefix(UNFINISHED_PREFIX)
         .make_in(parent, |temporary| options.create_new(true).open(temporary))
 }
 
@@ -457,6 +460,17 @@ impl Appender {
     pub(crate) fn sync(&self) -> Result<()> {
         let sync_result = self.file.sync_all();
         sync_result.map_err(|error| file_error("write", self.path.as_path(), error))
+    }
+
+    /// Returns another handle to the file, by which another thread can [`Self::sync`] it.
+    pub(crate) fn duplicate(&self) -> Result<Self> {
+        let duplicate_result = self.file.try_clone();
+        let failed = |error| file_error("open", self.path.as_path(), error);
+        Ok(Self {
+            path: self.path.clone(),
+            file: duplicate_result.map_err(failed)?,
+            len: self.len,
+        })
     }
 
     /// Creates the file `path`, which must not exist, and locks it as long as it is open, where the
@@ -542,7 +556,10 @@ pub(crate) fn replace_link(link: &AbsPath, target: &Path) -> Result<()> {
         .with_hint("move it away, or set another directory in the config"));
     }
     let parent = link.as_path().parent().unwrap_or(Path::new("/"));
-    let temp = parent.join(format!(".massgen-{}", random_digits(UNIQUE_DIGITS)));
+    let temp = parent.join(format!(
+        "{UNFINISHED_PREFIX}{}",
+        random_digits(UNIQUE_DIGITS)
+    ));
     std::os::unix::fs::symlink(target, &temp).map_err(failed)?;
     fs::rename(&temp, link.as_path()).map_err(|error| {
         drop(fs::remove_file(&temp));
@@ -558,7 +575,7 @@ mod tests {
     fn an_error_names_the_file_and_not_the_temporary_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
-        let replace_result = replace(&path, b"text", FileDurability::ProcessExit);
+        let replace_result = replace(&path, b"text");
         let create_result = Appender::create_locked(path.clone()).map(drop);
         for (action, result) in [("write", replace_result), ("make", create_result)] {
             let text = format!("{:#}", result.unwrap_err());

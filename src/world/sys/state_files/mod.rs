@@ -8,13 +8,14 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
-pub(crate) mod clear;
 mod content;
 mod exclusive_lock;
+pub(crate) mod sync;
 pub(crate) mod dir;
-pub(crate) mod process_directory;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
+pub(crate) mod clear;
+pub(crate) mod process_directory;
 pub(crate) mod private_directory;
 pub(crate) mod archive;
 pub(crate) mod create_once;

@@ -1,18 +1,21 @@
-//! Directories that a process locks as long as it uses them, and that a later process removes.
+//! Directories that a process locks as long as it uses them, and that a later process removes, with
+//! whatever else killed processes left unfinished.
+
+use std::time::Duration;
 
 use crate::path::AbsPath;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{DirLockAttempt, is_owned_by_user, try_lock};
+use crate::world::sys::state_files::dir::{
+    DirLockAttempt, UNFINISHED_PREFIX, first_names, is_owned_by_user, try_lock,
+};
+use crate::world::sys::state_files::disk_usage::unchanged_for;
+use crate::world::sys::state_files::file;
 
-/// Locks the directory `path`, which the caller has just created. It is `Taken` if another process
-/// took it for an abandoned one meanwhile: then the caller creates another.
-pub(crate) fn lock_new(path: &AbsPath) -> DirLockAttempt {
-    match try_lock(path) {
-        Ok(DirLockAttempt::Acquired(lock)) if !lock.is_for(path) => DirLockAttempt::Taken,
-        Ok(attempt) => attempt,
-        Err(_) => DirLockAttempt::Taken,
-    }
-}
+/// How long an unfinished file has not been written to when it is known to be abandoned: massgen
+/// writes each within moments.
+pub(crate) const ABANDONED_AFTER: Duration = Duration::from_mins(1);
+/// Maximum number of names in a directory that are inspected.
+const NAMES_MAX: usize = 100_000;
 
 /// Removes the directory `path` if it is the user's, no process has locked it, and `is_used` does
 /// not know of another use. What cannot be removed stays for the next caller.
@@ -23,5 +26,25 @@ pub(crate) fn remove_abandoned(path: &AbsPath, is_used: impl FnOnce(&AbsPath) ->
         && !is_used(path)
     {
         clear::remove(path).unwrap_or_default();
+    }
+}
+
+/// Removes the files and directories in `directory` that killed processes left unfinished. What
+/// cannot be removed stays for the next caller.
+pub(crate) fn sweep(directory: &AbsPath) {
+    if !file::is_directory(directory) {
+        return;
+    }
+    let names = first_names(directory, NAMES_MAX).unwrap_or_default();
+    for name in names {
+        let path = directory.join(&name);
+        if !name.starts_with(UNFINISHED_PREFIX) {
+            continue;
+        }
+        if file::is_directory(&path) {
+            remove_abandoned(&path, |_| false);
+        } else if unchanged_for(&path) > Some(ABANDONED_AFTER) {
+            clear::remove(&path).unwrap_or_default();
+        }
     }
 }

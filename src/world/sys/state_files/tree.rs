@@ -22,13 +22,11 @@ use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::FileIdentity;
 use crate::world::sys::meta::{SECOND_NS, fingerprint, identity, nanoseconds};
 use crate::world::sys::state_files::content::{self, CopyOutcome};
+use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
 use crate::world::sys::state_files::file_error;
 
 /// massgen's own state; it is left out wherever it is.
 const STATE_NAME: &[u8] = b".massgen";
-
-/// The prefix of massgen's unfinished files and directories; they are left out, too.
-const UNFINISHED_PREFIX: &[u8] = b".massgen-";
 
 /// How much older than the copy a file's last change must be for its [`FileFingerprint`] to be
 /// trusted later. Kernels may stamp files with the time of their last clock tick, and the longest
@@ -429,7 +427,10 @@ impl TreeCopier<'_> {
 }
 
 fn is_excluded_name(name: &[u8]) -> bool {
-    name == b"." || name == b".." || name == STATE_NAME || name.starts_with(UNFINISHED_PREFIX)
+    name == b"."
+        || name == b".."
+        || name == STATE_NAME
+        || name.starts_with(UNFINISHED_PREFIX.as_bytes())
 }
 
 fn os_str(name: &CStr) -> &OsStr {
