@@ -14,6 +14,7 @@ use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::state_files::create_once::{create_once, move_exclusively};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::sync::sync_tree;
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 use crate::world::sys::state_files::{clear, file_error};
 
@@ -88,6 +89,7 @@ impl CellDir {
 
     /// Records that the work was prepared, and that the copying began at `copy_began_ns`.
     pub fn mark_prepared(&self, copy_began_ns: i64) -> Result<()> {
+        sync_tree(&self.work())?;
         file::replace(
             &self.dir.join(PREPARED_FILE),
             copy_began_ns.to_string().as_bytes(),
@@ -172,6 +174,8 @@ impl BatchDir {
         let head = serde_json::to_string(result)
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let text = format!("{head}\n{run}\n");
+        // The changes first: after a power failure, a result must not lack them.
+        sync_tree(&self.cell_dir(&result.id).changes())?;
         let path = self.result_file(&result.id);
         let creation = create_once(&path, text.as_bytes())?;
         Ok(creation.is_some())
