@@ -89,7 +89,7 @@ impl RunArguments {
 
     /// Returns the recorded command line `words` with the limits of these flags instead of its own.
     pub(crate) fn replace_limit_words(&self, words: Vec<String>) -> Vec<String> {
-        let mut replaced = self.limit_words();
+        let mut kept = Vec::new();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let (flag, value) = match word.split_once('=') {
@@ -97,11 +97,14 @@ impl RunArguments {
                 None => (word.as_str(), None),
             };
             if !LIMIT_FLAGS.contains(&flag) {
-                replaced.push(word);
+                kept.push(word);
             } else if value.is_none() {
                 words.next();
             }
         }
-        replaced
+        let flags_end = kept.iter().position(|word| word == "--");
+        let end = flags_end.unwrap_or(kept.len());
+        kept.splice(end..end, self.limit_words());
+        kept
     }
 }
