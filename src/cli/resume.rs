@@ -88,6 +88,7 @@ pub(crate) async fn resume(
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<RunOutcome> {
+    let arguments = &arguments.with_recorded(&interrupted_run.metadata.cli_args)?;
     let request = resumed_request(&interrupted_run, host, arguments, output).await?;
     Box::pin(execute_and_show(
         request,
@@ -106,13 +107,12 @@ async fn resumed_request(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let InterruptedRun { run, metadata, .. } = interrupted_run;
+    let run = &interrupted_run.run;
     let telemetry = telemetry_settings(host, output);
     let loaded_environment = environment::load(host);
     let host = loaded_environment.host;
     let warnings = loaded_environment.warnings.iter();
     warnings.for_each(|warning| output.warning(warning));
-    let arguments = &arguments.with_recorded(&metadata.cli_args)?;
     let manifest = run.manifest()?;
     require_same_directory(&manifest, &host)?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;

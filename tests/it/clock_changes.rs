@@ -63,7 +63,7 @@ fn the_newest_run_is_the_last_one_after_the_clock_was_set_back() {
     assert!(shown.contains("out/second"), "{shown}");
     let finished = finished.then(["sessions", "show", "last"]).success();
     assert!(finished.stdout().contains("two"), "{}", finished.stdout());
-    let finished = finished.then(["undo", "--yes"]).success();
+    let finished = finished.then(["undo"]).success();
     let exists = |file: &str| finished.project().path("out").join(file).exists();
     assert!(exists("first") && !exists("second"));
 }

@@ -44,7 +44,7 @@ fn killed_in_review() -> Project {
 
 #[test]
 fn a_review_is_asked_for_again() {
-    let project = killed_in_review().retyped(["--plain", "--continue"]);
+    let project = killed_in_review().retyped(["--plain", "--continue", "--config", "team.yaml"]);
     let terminal = Terminal::open(project, 100);
     terminal.wait_for_output(QUESTION);
     assert!(!terminal.project().path("out/new.txt").exists());
