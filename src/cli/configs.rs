@@ -273,8 +273,8 @@ fn find_obstacle(config: &Config, host: &Host) -> Option<Error> {
     }
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     let inherited = InheritedPaths {
-        opened: &[],
-        workspaces: &[],
+        home: host.home.as_ref(),
+        ..InheritedPaths::default()
     };
     let access = DeliveryAccess::ReadWrite;
     AgentTeam::assemble(config, &layout, &host.cwd, inherited, access).err()

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::cli::opening_question::user_location;
 use crate::cli::team_file::config_context;
 use crate::config::check::breadth_reason;
 use crate::config::{Config, ConfigContext, ContextPath};
@@ -14,6 +15,7 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::world::io::locate::resolve_existing;
+use crate::world::io::project_link::describe_detour;
 
 /// Heading of the list of open paths before the question.
 pub(crate) const PATHS_HEADING: &str = "📂 Context Paths:";
@@ -168,6 +170,14 @@ pub(crate) fn breadth_message(path: &AbsPath, reason: &str) -> String {
     )
 }
 
+/// Returns the message that symlinks of a project lead `path` elsewhere, if they do.
+pub(crate) fn detour_message(path: &AbsPath, host: &Host) -> Option<String> {
+    match describe_detour(path, user_location(host)) {
+        Ok(detour) => detour.map(|detour| format!("{detour}: name that path to open it")),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 /// Returns why a typed path cannot be opened as a directory; `None` if it can.
 pub(crate) fn directory_obstacle(
     path: &AbsPath,
@@ -175,10 +185,9 @@ pub(crate) fn directory_obstacle(
     host: &Host,
 ) -> Option<String> {
     match lookup {
-        LookupResult::Directory => {
-            let reason = directory_breadth_reason(path, host)?;
-            Some(breadth_message(path, reason))
-        }
+        LookupResult::Directory => directory_breadth_reason(path, host)
+            .map(|reason| breadth_message(path, reason))
+            .or_else(|| detour_message(path, host)),
         LookupResult::File => Some(format!(
             "`{path}` is a file: mention it in a prompt as `@path`"
         )),

@@ -63,6 +63,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let inherited = InheritedPaths {
         opened: &prepared.opened_paths,
         workspaces: &previous_workspaces(&turns),
+        home: prepared.host.home.as_ref(),
     };
     let task = TaskPrompt {
         question: prepared.prompt.cleaned_prompt.as_str().into(),

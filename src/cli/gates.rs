@@ -465,7 +465,10 @@ fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result
         &config,
         &layout,
         &host.cwd,
-        InheritedPaths::default(),
+        InheritedPaths {
+            home: host.home.as_ref(),
+            ..InheritedPaths::default()
+        },
         DeliveryAccess::ReadWrite,
     )?
     .with_skills()
@@ -525,7 +528,10 @@ fn open_team_gates(
         &config,
         &layout,
         &host.cwd,
-        InheritedPaths::default(),
+        InheritedPaths {
+            home: host.home.as_ref(),
+            ..InheritedPaths::default()
+        },
         DeliveryAccess::ReadWrite,
     )?
     .with_skills()?;

@@ -18,7 +18,8 @@ use crate::permissions::history::ReadBeforeDelete;
 use crate::permissions::path_rules::RuleAction;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::LocatedPath;
+use crate::world::io::project_link::{ProjectLink, UserLocation, follow_user_path};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 /// Maximum size of a grants file, in bytes.
@@ -77,7 +78,7 @@ impl GrantsFile {
                 )
         })?;
         let mut paths = GrantPathResolver {
-            cwd,
+            location: UserLocation { base: cwd, home },
             missing_paths: Vec::new(),
         };
         let mut grants = Vec::new();
@@ -183,16 +184,30 @@ impl RawRules {
 
 /// Resolves the paths that the file names, and collects the missing ones.
 struct GrantPathResolver<'a> {
-    cwd: &'a AbsPath,
+    location: UserLocation<'a>,
     missing_paths: Vec<String>,
 }
 
 impl GrantPathResolver<'_> {
+    /// Resolves a path that no symlink of a project leads elsewhere.
+    fn locate(&self, path: &str) -> Result<LocatedPath> {
+        let path = self.location.base.join(path);
+        let (located, link) = follow_user_path(&path, self.location)?;
+        match link.and_then(ProjectLink::detour) {
+            None => Ok(located),
+            Some(detour) => {
+                let message = detour.describe(&path, &located.into_real());
+                Err(Error::new(ErrorKind::Config, message)
+                    .with_hint("if that is what you mean, name it in the grants by that path"))
+            }
+        }
+    }
+
     fn resolve_directory(&mut self, path: Option<&str>) -> Result<Option<RealPath>> {
         let Some(path) = path else {
             return Ok(None);
         };
-        match locate(&self.cwd.join(path))? {
+        match self.locate(path)? {
             LocatedPath::Directory(root) => Ok(Some(root)),
             LocatedPath::File(_) => Err(Error::new(
                 ErrorKind::Config,
@@ -209,7 +224,7 @@ impl GrantPathResolver<'_> {
     /// Resolves a context path. massgen's state directory inside it is hidden from agents.
     fn resolve_context(&mut self, context: &RawContext) -> Result<Option<Grant>> {
         let permission = context.permission;
-        let mut grant = match locate(&self.cwd.join(&context.path))? {
+        let mut grant = match self.locate(&context.path)? {
             LocatedPath::Directory(root) => Grant::tree(root, GrantKind::Context, permission),
             LocatedPath::File(root) => Grant::file(root, permission),
             LocatedPath::Missing(_) => {

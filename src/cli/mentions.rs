@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::broad_paths::broad_mention_reason;
+use crate::cli::directory_question::detour_message;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::config::keys::nearest;
 use crate::error::Result;
@@ -138,11 +139,13 @@ pub(crate) fn explain(
 fn to_text(prompt: &ParsedPrompt, host: &Host) -> String {
     let mut text = String::new();
     for mention in &prompt.mentions {
-        let note = match (mention.reach, broad_mention_reason(mention, host)) {
-            (MentionReach::Broad, _) => "  (opens much more than a project)".to_owned(),
-            (_, Some(reason)) => format!("  (refused unless a config opens it: {reason})"),
-            (MentionReach::Inside, None) => String::new(),
-            (MentionReach::Outside, None) => "  (outside the base directory)".to_owned(),
+        let reason = broad_mention_reason(mention, host);
+        let note = match (mention.reach, reason, detour_message(&mention.path, host)) {
+            (MentionReach::Broad, ..) => "  (opens much more than a project)".to_owned(),
+            (_, Some(reason), _) => format!("  (refused unless a config opens it: {reason})"),
+            (_, None, Some(detour)) => format!("  (opened only after a confirmation: {detour})"),
+            (MentionReach::Inside, None, None) => String::new(),
+            (MentionReach::Outside, None, None) => "  (outside the base directory)".to_owned(),
         };
         let Mention {
             permission, path, ..

@@ -63,6 +63,7 @@ mod memory;
 mod mentions;
 mod missing_files;
 mod models;
+mod opening_question;
 mod output;
 mod pipeline;
 mod model_prices;

@@ -21,6 +21,7 @@ use crate::cli::interrupts::{
 use crate::cli::json_report::JsonReport;
 use crate::cli::mentions;
 use crate::cli::model_prices::{apply_limits, model_list};
+use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
@@ -133,6 +134,19 @@ async fn execute_task(
         () = stop.graceful.cancelled() => return Err(interrupted_before_run()),
         () = stop.park.cancelled() => return Err(parked_before_run()),
     };
+    let user = if is_for_person && !arguments.delivery.yes {
+        UserPresence::Present
+    } else {
+        UserPresence::Absent
+    };
+    confirm_openings(
+        &mut prepared.config,
+        &mut prepared.opened_paths,
+        &prepared.host,
+        user,
+        &stop.graceful,
+        output,
+    )?;
     if arguments.dry_run {
         return dry_run::show(&prepared, output).await;
     }

@@ -25,6 +25,7 @@ pub use crate::config::orchestrator::{
 use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
+use crate::config::uploads::UploadSource;
 use crate::config::workflow::WorkflowConfig;
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
@@ -295,6 +296,32 @@ impl Config {
         self.context_paths()
             .map(|context| &context.path)
             .chain(guard_directories)
+    }
+
+    /// Returns every path of the user that the config opens to agents, among them single files.
+    pub fn user_paths_mut(&mut self) -> impl Iterator<Item = &mut AbsPath> {
+        let own_paths = self.agents.iter_mut().flat_map(|agent| {
+            let (read, write): (&mut [AbsPath], &mut [AbsPath]) = match &mut agent.folder_guard {
+                FolderGuard::On { read, write, .. } => (read, write),
+                FolderGuard::Off | FolderGuard::Role { .. } => (&mut [], &mut []),
+            };
+            let context_paths = agent.context_paths.iter_mut();
+            let uploads = agent.uploaded_files.iter_mut();
+            let uploads = uploads.filter_map(|file| match &mut file.source {
+                UploadSource::Path(path) => Some(path),
+                UploadSource::Url(_) => None,
+            });
+            context_paths
+                .map(|context| &mut context.path)
+                .chain(&mut agent.uploaded_images)
+                .chain(uploads)
+                .chain(read)
+                .chain(write)
+        });
+        let context_paths = self.orchestrator.context_paths.iter_mut();
+        context_paths
+            .map(|context| &mut context.path)
+            .chain(own_paths)
     }
 
     /// Returns every path of the user that an agent can write to in the final phase.

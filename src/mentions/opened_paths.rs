@@ -17,6 +17,9 @@ pub struct OpenedPath {
     pub permission: Permission,
     /// The turn that gave this permission, from 1.
     pub turn: u32,
+    /// Whether the user confirmed that it is opened although a context path closes it.
+    #[serde(default)]
+    pub is_confirmed: bool,
 }
 
 /// Adds the path that the user asks for in `turn` to those that were `opened` before.
@@ -28,14 +31,32 @@ pub fn open_path(opened: &mut Vec<OpenedPath>, path: &AbsPath, permission: Permi
         Some(opened_path) if opened_path.permission < permission => {
             opened_path.permission = permission;
             opened_path.turn = turn;
+            opened_path.is_confirmed = false;
         }
         Some(_) => {}
         None => opened.push(OpenedPath {
             path: path.clone(),
             permission,
             turn,
+            is_confirmed: false,
         }),
     }
+}
+
+/// Records that the user confirmed to open `target` instead of `path`, which a prompt mentioned and
+/// which leads there.
+pub fn confirm_path(opened: &mut Vec<OpenedPath>, path: &AbsPath, target: &AbsPath) {
+    let Some(index) = opened.iter().position(|opened| opened.path == *path) else {
+        return;
+    };
+    let confirmed = opened.remove(index);
+    // Its permission was asked about, and includes that of a narrower mention of the same target.
+    opened.retain(|other| other.path != *target || other.permission > confirmed.permission);
+    opened.push(OpenedPath {
+        path: target.clone(),
+        is_confirmed: true,
+        ..confirmed
+    });
 }
 
 /// Adds the paths that `prompt` mentions and that exist.

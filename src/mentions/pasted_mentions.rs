@@ -22,8 +22,11 @@ impl PastedMentions {
         if pasted_texts.is_empty() {
             return Self::default();
         }
+        // Texts that were pasted one after the other may form a mention together.
+        let joined_text = pasted_texts.concat();
         let pasted_paths: BTreeSet<AbsPath> = pasted_texts
             .iter()
+            .chain([&joined_text])
             .flat_map(|text| occurrences(text, lookup))
             .map(|occurrence| occurrence.mention.path)
             .collect();
@@ -112,6 +115,7 @@ mod tests {
         check("see @a.py", "a.py", "see @a.py");
         // The pasted text was edited afterwards.
         check("now see @a.py!", "see @a.py", "now see \\@a.py!");
+        check("see @a.py", "see @a|.py", "see \\@a.py");
     }
 
     #[test]

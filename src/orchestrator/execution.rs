@@ -399,6 +399,7 @@ impl RunRequest {
         let inherited = InheritedPaths {
             opened: &self.opened,
             workspaces,
+            home: self.host.home.as_ref(),
         };
         let is_replay = self.replay.is_some() && self.resumed.is_none();
         let delivery_access = if is_replay {

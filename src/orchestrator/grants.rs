@@ -10,6 +10,7 @@ use crate::config::{AgentConfig, Config, ContextPath, OrchestratorConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
+use crate::orchestrator::openings::{Openings, file_grant};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::folded::below_folded;
@@ -19,6 +20,7 @@ use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::project_link::UserLocation;
 
 /// The paths that a turn inherits from its session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +29,8 @@ pub struct InheritedPaths<'a> {
     pub opened: &'a [OpenedPath],
     /// The workspaces of earlier turns.
     pub workspaces: &'a [AbsPath],
+    /// The user's home directory, if it is known.
+    pub home: Option<&'a AbsPath>,
 }
 
 /// The context paths of a whole run, resolved once. Those of the config exist; a path that a prompt
@@ -44,13 +48,20 @@ pub struct ContextGrants {
 impl ContextGrants {
     /// Resolves the context paths that all agents share, and the paths that the user's prompts
     /// opened; directories of folder guards must exist. One error lists all paths that are missing,
-    /// and one all that are not directories.
+    /// and one all that are not directories. `base` is the user's current directory.
+    ///
+    /// # Errors
+    /// Also if the user would have to confirm a path first.
     pub fn resolve(
         config: &Config,
         layout: &RunLayout,
+        base: &AbsPath,
         inherited: InheritedPaths<'_>,
     ) -> Result<Self> {
         let state_dir = real_path(&layout.state)?;
+        let home = inherited.home;
+        let location = UserLocation { base, home };
+        Openings::examine(config, inherited.opened, location)?.require_no_doubt()?;
         require_directories(
             &folder_guard_directories(config, layout),
             "folder guard directories",
@@ -58,7 +69,9 @@ impl ContextGrants {
         let mut shared = resolve_context_paths(&config.orchestrator.context_paths, &state_dir)?;
         for opened_path in inherited.opened {
             let grant = match locate(&opened_path.path)? {
-                LocatedPath::File(root) => Grant::file(root, opened_path.permission),
+                LocatedPath::File(root) => {
+                    file_grant(root, opened_path.permission, opened_path.is_confirmed)
+                }
                 LocatedPath::Directory(root) | LocatedPath::Missing(root) => {
                     let mut grant = Grant::tree(root, GrantKind::Context, opened_path.permission);
                     hide_state(&mut grant, &state_dir);

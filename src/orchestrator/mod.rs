@@ -13,6 +13,7 @@ pub mod delivery_rows;
 pub mod final_phase;
 pub mod previous_turns;
 pub mod check_runner;
+pub mod openings;
 pub mod grants;
 mod run_directories;
 pub mod hooks;

@@ -12,6 +12,7 @@ pub mod protected;
 pub mod rules;
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use crate::path::{RealPath, RelPath};
 use crate::permissions::folded::{FoldedPath, NestedGrant, below_folded};
@@ -19,7 +20,7 @@ use crate::permissions::grant::{
     Grant, GrantKind, GrantScope, Permission, Phase, inherit_exceptions,
 };
 use crate::permissions::path_rules::CallApproval;
-use crate::permissions::rules::{PermissionCeiling, PermissionRule, RULES, RuleSubject};
+use crate::permissions::rules::{PermissionCeiling, PermissionRule, RuleSubject};
 
 /// The grants of one agent in one phase, most specific first.
 #[derive(Clone, Debug)]
@@ -184,9 +185,7 @@ impl PathPermissionManager {
             phase: self.phase,
             approval,
         };
-        let ceilings = RULES.iter().map(|rule| (rule, (rule.ceiling)(&subject)));
-        // Of several rules with the lowest ceiling, this is the first.
-        match ceilings.min_by_key(|(_, ceiling)| *ceiling) {
+        match subject.lowest_ceiling() {
             Some((rule, remaining)) if remaining < Some(requested) => {
                 PermissionDecision::Deny(DenyReason::Lowered {
                     grant,
@@ -268,6 +267,41 @@ impl PathPermissionManager {
         };
         self.grants.iter().any(is_writable)
     }
+}
+
+/// Returns the first context path among `grants` that contains `path`, in any spelling, and hides it
+/// or protects it from being written, with the rule that does so. A path that is opened inside a
+/// context path keeps what that one closes, unless the user says otherwise.
+pub fn closing_grant<'g>(
+    grants: &'g [Grant],
+    path: &RealPath,
+    requested: Permission,
+) -> Option<(&'g Grant, &'static PermissionRule)> {
+    let context_paths = grants
+        .iter()
+        .filter(|grant| grant.kind == GrantKind::Context);
+    context_paths
+        .filter_map(|grant| {
+            let rel = match grant.scope {
+                GrantScope::Tree => below_folded(path.as_path(), grant.root.as_path()),
+                GrantScope::File => grant.relative_path(path),
+            };
+            // Only what it closes matters, not how much it opens.
+            let open_grant = Grant {
+                permission: Permission::Write,
+                path_rules: Arc::default(),
+                ..grant.clone()
+            };
+            let subject = RuleSubject {
+                grant: &open_grant,
+                rel: &rel?,
+                phase: Phase::Final,
+                approval: CallApproval::Given,
+            };
+            let (rule, remaining) = subject.lowest_ceiling()?;
+            (remaining < Some(requested)).then_some((grant, rule))
+        })
+        .next()
 }
 
 /// Ranks a grant by its scope; the most specific comes first.

@@ -19,6 +19,15 @@ pub struct RuleSubject<'a> {
     pub approval: CallApproval,
 }
 
+impl RuleSubject<'_> {
+    /// Returns the lowest ceiling of all rules, with the first rule that sets it.
+    pub(crate) fn lowest_ceiling(&self) -> Option<(&'static PermissionRule, PermissionCeiling)> {
+        let ceilings = RULES.iter().map(|rule| (rule, (rule.ceiling)(self)));
+        // Of several minima, `min_by_key` returns the first.
+        ceilings.min_by_key(|(_, ceiling)| *ceiling)
+    }
+}
+
 /// The highest permission allowed; `None` is no access and ranks below `Some(Read)`.
 pub type PermissionCeiling = Option<Permission>;
 

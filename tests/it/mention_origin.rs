@@ -284,3 +284,208 @@ fn what_is_more_than_a_project_is_opened_by_a_config_alone() {
     // A config that opens it for reading does not open it for writing.
     drop(preview(&["change @/etc:w"], &opened("/etc", "read")).failure(2));
 }
+
+/// Returns a clone with symlinks that lead elsewhere than their names say.
+fn clone_with_links(project: Project) -> Project {
+    project
+        .dir(".git/hooks")
+        .file(".git/config", "")
+        .file(".env", "TOKEN=1")
+        .file("private/x", "x")
+        .file("src/main.rs", "main")
+        .file("node_modules/.store/pkg/index.js", "x")
+        .dir("sub")
+        .home_file("key", "KEY")
+        .home_file("lib/a.txt", "a")
+        .link("settings.ini", ".git/config")
+        .link("docs", ".git")
+        .link("chain", "sub/next")
+        .link("sub/next", "../docs")
+        .link("guide.md", "../home/key")
+        .link("lib", "../home/lib")
+        .link("env.txt", ".env")
+        .link("sources", "src")
+        .link("node_modules/pkg", ".store/pkg")
+        .link("sub/secret", "../private")
+}
+
+/// The replies of an agent whose only task is to be previewed.
+const PREVIEWED: &str = "- calls: [{name: new_answer, arguments: {content: done}}]\n";
+
+#[test]
+fn a_symlink_of_a_project_leads_a_mention_nowhere_unasked() {
+    let git = "where `.git` is protected";
+    for (task, reason) in [
+        ("improve @settings.ini:w", git),
+        ("read @settings.ini", git),
+        ("improve @docs/:w", git),
+        ("read @docs/config", git),
+        ("read @chain", git),
+        ("read @sub/next/hooks", git),
+        ("read @env.txt", "where `.env` is protected"),
+        ("read @guide.md", "out of"),
+        ("improve @guide.md:w", "out of"),
+        ("read @lib/a.txt", "out of"),
+        ("read @lib/", "out of"),
+    ] {
+        let refused = clone_with_links(preview(&[task], "")).failure(2);
+        let stderr = refused.stderr();
+        assert!(stderr.contains(reason), "{task}: {stderr}");
+        assert!(stderr.contains("mention it by that path"), "{stderr}");
+        // The name that the user wrote is not the place that would be opened.
+        assert!(
+            stderr.contains(", to `") || stderr.contains(" to `"),
+            "{stderr}"
+        );
+    }
+    // Controls: other symlinks, and places that are named themselves.
+    for task in [
+        "improve @sources/:w",
+        "read @sources/main.rs",
+        "read @node_modules/pkg/index.js",
+        "read @.git/config and @.env",
+        "read @sub/secret/x",
+        "read @../home/key",
+        "read @sub/../src/main.rs",
+    ] {
+        drop(clone_with_links(preview(&[task], "")).success());
+    }
+    // A symlink outside of a project is the user's own, also on the way to it.
+    let own = clone_with_links(
+        Project::new().file("team.yaml", team(&[agent("a", "cwd: w", PREVIEWED)], "")),
+    );
+    std::os::unix::fs::symlink(own.path(""), own.home("proj")).unwrap();
+    std::os::unix::fs::symlink("key", own.home("own")).unwrap();
+    for (task, status) in [
+        ("read @~/own", 0),
+        ("read @~/proj/src/main.rs", 0),
+        ("read @~/proj/guide.md", 2),
+        ("read @~/proj/docs", 2),
+    ] {
+        let mut command = own.command();
+        command.args(["--config", "team.yaml", "--dry-run", task]);
+        assert_eq!(command.status().unwrap().code(), Some(status), "{task}");
+    }
+    // From another directory, the project is still the one that the symlink belongs to.
+    for (directory, task, status) in [
+        ("sub", "read @../guide.md", 2),
+        ("sub", "read @../sources/main.rs", 0),
+        ("../home", "read @../project/settings.ini", 2),
+    ] {
+        let mut command = own.command();
+        command.current_dir(own.path(directory));
+        command.arg("--config").arg(own.path("team.yaml"));
+        command.args(["--dry-run", task]);
+        if directory != "sub" {
+            command.env("HOME", "/nowhere");
+        }
+        assert_eq!(command.status().unwrap().code(), Some(status), "{task}");
+    }
+}
+
+#[test]
+fn a_symlink_of_a_project_leads_a_config_nowhere() {
+    let context = |path: &str| {
+        format!("orchestrator: {{context_paths: [{{path: {path}, permission: write}}]}}\n")
+    };
+    for (path, reason) in [
+        ("docs", "where `.git` is protected"),
+        ("./sub/next", "where `.git` is protected"),
+        ("lib", "out of"),
+    ] {
+        let refused = clone_with_links(preview(&["x"], &context(path))).failure(2);
+        let stderr = refused.stderr();
+        assert!(stderr.contains(reason), "{path}: {stderr}");
+        assert!(stderr.contains("in the config by that path"), "{stderr}");
+    }
+    for path in ["sources", "src", ".git/hooks", "../home/lib"] {
+        drop(clone_with_links(preview(&["x"], &context(path))).success());
+    }
+    let hidden =
+        "orchestrator: {context_paths: [{path: ., hidden_paths: [private]}, {path: sub/secret}]}\n";
+    let refused = clone_with_links(preview(&["x"], hidden)).failure(2);
+    assert!(
+        refused.stderr().contains("hidden from agents"),
+        "{}",
+        refused.stderr()
+    );
+    let named = hidden.replace("sub/secret", "private");
+    drop(clone_with_links(preview(&["x"], &named)).success());
+}
+
+#[test]
+fn a_path_inside_another_keeps_what_that_one_closes_unless_the_user_says_otherwise() {
+    let open = |rest: &str| {
+        format!(
+            "orchestrator: {{context_paths: [{{path: ., permission: write, hidden_paths: [private], protected_paths: [src/main.rs]{rest}}}]}}\n"
+        )
+    };
+    for (task, reason) in [
+        ("x @.git/hooks/:w", "the name is protected"),
+        ("x @.git:w", "the name is protected"),
+        ("x @.git/config:w", "the name is protected"),
+        ("x @.env:w", "the name is protected"),
+        ("x @src/main.rs:w", "the config protects it"),
+        ("x @private/x", "hidden from agents"),
+        ("x @private", "hidden from agents"),
+        ("x @sub/secret/x", "hidden from agents"),
+    ] {
+        let refused = clone_with_links(preview(&[task], &open(""))).failure(2);
+        let stderr = refused.stderr();
+        assert!(stderr.contains(reason), "{task}: {stderr}");
+        assert!(stderr.contains("context_paths"), "{task}: {stderr}");
+    }
+    for (task, rest) in [
+        ("x @.git/hooks and @.env", ""),
+        ("x @src/:w", ""),
+        ("x @.git/hooks/:w", ", unprotected: [.git]"),
+        ("x @private/x", "}, {path: private"),
+        (
+            "x @.git/hooks/x:w",
+            "}, {path: .git/hooks, permission: write",
+        ),
+    ] {
+        drop(clone_with_links(preview(&[task], &open(rest))).success());
+    }
+    // What was listed for reading is not open for writing.
+    let rest = open("}, {path: .git, permission: read");
+    drop(clone_with_links(preview(&["x @.git/hooks/:w"], &rest)).failure(2));
+}
+
+#[test]
+fn a_question_shows_where_a_mention_leads_and_an_answer_opens_that_place() {
+    for (mention, target, is_home) in [
+        ("@guide.md:w", "key", true),
+        ("@settings.ini:w", ".git/config", false),
+    ] {
+        let config = team(&[agent("a", "cwd: w", ANSWERS)], "");
+        let mut terminal = session(clone_with_links(Project::new().config(&config)));
+        let place = if is_home {
+            terminal.project().home(target).display().to_string()
+        } else {
+            format!("[PROJECT]/{target}")
+        };
+        terminal.type_keys(&format!("fix {mention}\r"));
+        terminal.wait_for_output(&format!("open `{place}` for writing?"));
+        terminal.type_keys("\r");
+        terminal.wait_for_output("mention it by that path");
+        terminal.wait_for_prompt(&[">"]);
+        let open = open_paths(&mut terminal);
+        assert!(!open.contains("write  "), "{open}");
+        terminal.type_keys(&format!("fix {mention} now\r"));
+        terminal.wait(
+            || terminal.all_output().matches("for writing?").count() == 2,
+            || "the second question".to_owned(),
+        );
+        terminal.type_keys("y\r");
+        terminal.wait_for_output("done: ");
+        terminal.wait_for_prompt(&[">"]);
+        // It is asked once.
+        terminal.type_keys(&format!("again {mention}\r"));
+        let ended = || terminal.all_output().matches("\ndone: ").count();
+        terminal.wait(|| ended() == 2, || "two turns".to_owned());
+        terminal.wait_for_prompt(&[">"]);
+        let open = open_paths(&mut terminal);
+        assert!(open.contains("write  ") && open.contains(target), "{open}");
+    }
+}

@@ -378,7 +378,7 @@ fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
     let server = start_server("");
     let open = server.project.path("open").display().to_string();
     let start = |task: &str, opens: &[&str]| {
-        let request = json!({"task": task, "opens": opens});
+        let request = json!({"task": task, "opens": opens, "pasted": []});
         server.post("/api/runs", &request)
     };
     let asked = start("change @open/:w", &[]);
@@ -398,6 +398,96 @@ fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
     check_refused(&server.post("/api/runs", &other), 400, "names no team");
     let config = json!({"task": "x", "config": "/etc/passwd"});
     check_refused(&server.post("/api/runs", &config), 400, "config");
+}
+
+#[test]
+fn pasted_text_opens_nothing_at_the_page_without_an_answer() {
+    let server = start_server("");
+    let file = server.project.path("open/b.txt").display().to_string();
+    let start = |pasted: Value, opens: &[&str]| {
+        let mut request = json!({"task": "read @open/b.txt", "opens": opens, "dry_run": true});
+        if !pasted.is_null() {
+            request["pasted"] = pasted;
+        }
+        server.post("/api/runs", &request)
+    };
+    // What the page does not say about a task was pasted.
+    for pasted in [
+        Value::Null,
+        json!(["read @open/b.txt"]),
+        json!(["@open/b.txt"]),
+        json!(["x", "@open/", "b.txt"]),
+    ] {
+        let asked = start(pasted.clone(), &[]);
+        check_refused(&asked, 409, "has not agreed");
+        assert_eq!(asked.json()["opens"], json!([file]), "{pasted}");
+        assert_eq!(start(pasted, &[&file]).status, 200);
+    }
+    assert_eq!(start(json!([]), &[]).status, 200);
+    assert_eq!(start(json!(["read"]), &[]).status, 200);
+    // What the config opens is open.
+    let open = json!({"task": "change @out/:w", "dry_run": true});
+    assert_eq!(server.post("/api/runs", &open).status, 200);
+}
+
+#[test]
+fn what_a_context_path_closes_is_opened_only_after_an_answer() {
+    let replies = "
+- {when: {offers: new_answer}, calls: [{name: new_answer, arguments: {content: done}}]}
+- calls: [{name: write_file, arguments: {path: '[PROJECT]/.git/hooks/x', content: made}}]
+- {text: f, repeat: true}
+";
+    let rest =
+        "orchestrator: {context_paths: [{path: ., permission: write, hidden_paths: [private]}]}\n";
+    let project = Project::new()
+        .dir(".git/hooks")
+        .file("private/x", "CANARY")
+        .link("notes.ini", ".git/config")
+        .link("guide.md", "../home/key")
+        .file(".git/config", "")
+        .home_file("key", "CANARY");
+    let place = project.path("").display().to_string();
+    let replies = replies.replace("[PROJECT]", place.trim_end_matches('/'));
+    let project = project.file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest));
+    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    let path = |name: &str| server.project.path(name).display().to_string();
+    let start = |task: &str, opens: &[String]| {
+        let request = json!({"task": task, "opens": opens, "pasted": []});
+        server.post("/api/runs", &request)
+    };
+    let key = server.project.home("key").display().to_string();
+    for (task, target, reason) in [
+        (
+            "x @.git/hooks/:w",
+            path(".git/hooks"),
+            "the name is protected",
+        ),
+        ("x @.git:w", path(".git"), "the name is protected"),
+        ("x @private/x", path("private/x"), "hidden from agents"),
+        ("x @private", path("private"), "hidden from agents"),
+        (
+            "x @notes.ini:w",
+            path(".git/config"),
+            "where `.git` is protected",
+        ),
+        ("x @guide.md", key, "out of"),
+    ] {
+        let asked = start(task, &[]);
+        check_refused(&asked, 409, "has not agreed");
+        let asked = asked.json();
+        assert_eq!(asked["opens"], json!([target]), "{task}");
+        let text = asked["reasons"][&target].as_str().unwrap();
+        assert!(text.contains(reason), "{task}: {text}");
+        // An answer about the symlink is not one about the place to which it leads.
+        check_refused(&start(task, &[path("notes.ini")]), 409, "has not agreed");
+    }
+    // Control: what the context path opens is open, also through a symlink.
+    assert_eq!(start("x @team.yaml @notes.ini", &[]).status, 200);
+    let run = server.start_run(&json!({
+        "task": "x @.git/hooks/:w", "opens": [path(".git/hooks")], "pasted": [],
+    }));
+    server.stream(&run, None).read_to_end();
+    assert!(server.project.path(".git/hooks/x").exists());
 }
 
 /// Returns a project whose agent asks the person before each of two calls.

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use crate::batch::task::{BatchTask, TaskProject};
 use crate::cli::batch::copy_access::is_listed_for_all;
+use crate::cli::directory_question::detour_message;
 use crate::cli::mentions::{lookup, missing_warning, path_list};
+use crate::cli::opening_question::user_location;
 use crate::config::storage_path::STATE_DIR;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,6 +24,7 @@ use crate::text::list_first;
 use crate::tools::image::is_image_name;
 use crate::world::io::files::inspect;
 use crate::world::io::locate::{is_inside, resolve_path};
+use crate::world::io::project_link::{UserLocation, describe_detour};
 
 /// Maximum number of paths of each kind that are collected from a task file.
 const COLLECTED_PATHS_MAX: usize = 1_000;
@@ -113,8 +116,11 @@ impl MentionScope {
 
 /// Reads the `text` of a task of a cell that runs in the directory of `host`.
 pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> TaskMentions {
-    let is_open =
-        |mention: &Mention| scope.is_listed(mention) || is_allowed(mention, &scope.allowed_roots);
+    let location = user_location(host);
+    let is_open = |mention: &Mention| {
+        let is_allowed = || is_allowed(mention, &scope.allowed_roots, location);
+        scope.is_listed(mention) || !is_inside(&mention.path, &scope.hidden_paths) && is_allowed()
+    };
     let is_closed = |mention: &Mention| !is_open(mention);
     let look_up = |path: &AbsPath| inspect_known(path, scope.is_known(path));
     let known_lookup = MentionLookup {
@@ -208,8 +214,12 @@ impl TaskPathSurvey {
             return;
         }
         let roots: Vec<RealPath> = resolve_path(&base).into_iter().collect();
+        let location = UserLocation {
+            base: &base,
+            ..user_location(host)
+        };
         let is_closed = |mention: &Mention| {
-            !is_inside(&mention.path, &roots) && !is_allowed(mention, allowed_roots)
+            !is_inside(&mention.path, &roots) && !is_allowed(mention, allowed_roots, location)
         };
         let is_known = |path: &AbsPath| is_inside(path, &roots) || has_path(allowed_roots, path);
         let look_up = |path: &AbsPath| inspect_known(path, is_known(path));
@@ -247,12 +257,18 @@ impl TaskPathSurvey {
 /// Returns the paths that `--allow-mentions` names.
 ///
 /// # Errors
-/// One of them does not exist.
+/// One of them does not exist, or symlinks of a project lead it elsewhere.
 pub(super) fn allowed_mentions(names: &[String], host: &Host) -> Result<Vec<AbsPath>> {
     let find_path = |name: &String| {
         let path = host.cwd.join(name);
         match inspect(&path) {
-            LookupResult::File | LookupResult::Directory => Ok(path),
+            LookupResult::File | LookupResult::Directory => match detour_message(&path, host) {
+                None => Ok(path),
+                Some(message) => {
+                    let message = format!("`--allow-mentions`: {message}");
+                    Err(Error::new(ErrorKind::Usage, message))
+                }
+            },
             LookupResult::Missing | LookupResult::Unreadable => {
                 let message =
                     format!("`--allow-mentions`: `{path}` does not exist or cannot be read");
@@ -264,12 +280,13 @@ pub(super) fn allowed_mentions(names: &[String], host: &Host) -> Result<Vec<AbsP
     names.iter().map(find_path).collect()
 }
 
-/// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
-/// keeps itself is never part of that.
-fn is_allowed(mention: &Mention, allowed_roots: &[RealPath]) -> bool {
+/// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open. What massgen
+/// keeps itself is never part of that, nor is a path that symlinks of a project lead elsewhere.
+fn is_allowed(mention: &Mention, allowed_roots: &[RealPath], location: UserLocation<'_>) -> bool {
     mention.permission == Permission::Read
         && mention.reach != MentionReach::Broad
         && has_path(allowed_roots, &mention.path)
+        && matches!(describe_detour(&mention.path, location), Ok(None))
 }
 
 /// Returns whether `path` is inside what `--allow-mentions` lets tasks open.

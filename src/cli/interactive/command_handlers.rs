@@ -5,7 +5,7 @@ use crate::cli::args::{ApplyArguments, DiffArguments, SessionsCommand, UndoArgum
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::{apply, diff, undo};
 use crate::cli::directory_question::{
-    breadth_message, confirmation, directory_breadth_reason, resolve_typed_path,
+    breadth_message, confirmation, detour_message, directory_breadth_reason, resolve_typed_path,
 };
 use crate::cli::doctor::sandbox::requested_sandbox_levels;
 use crate::cli::interactive::commands::{InteractiveCommand, OFFERED_COMMANDS};
@@ -283,6 +283,9 @@ impl InteractiveSession {
             LookupResult::Unreadable => {
                 return Err(usage_error(format!("`{path}` cannot be read")));
             }
+        }
+        if let Some(message) = detour_message(&path, &self.state.host) {
+            return Err(usage_error(message));
         }
         let context = ContextPath {
             permission,

@@ -340,7 +340,7 @@ impl InteractiveSession {
         ));
         let is_resumption = matches!(turn, TurnInput::Interrupted(_));
         let outcome = match turn {
-            TurnInput::Typed(prompt) => match state.prepare(prompt, output).await {
+            TurnInput::Typed(prompt) => match state.prepare(prompt, &stop.graceful, output).await {
                 Ok(prepared) => {
                     let outcome = execute(prepared, arguments, stop, output, OutputMode::Streams);
                     Box::pin(outcome).await

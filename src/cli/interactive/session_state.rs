@@ -1,15 +1,18 @@
 //! State of a session between its turns: the team, the open paths, and the session on disk.
 //! Prepares each turn from it, as the command line prepares a single run.
 
+use tokio_util::sync::CancellationToken;
+
 use crate::cli::args::RunArguments;
 use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
 use crate::cli::directory_question::{directory_breadth_reason, needs_directory_question};
 use crate::cli::environment;
-use crate::cli::execution::{RunOutcome, connect_all};
+use crate::cli::execution::{RunOutcome, UserPresence, connect_all};
 use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
+use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
@@ -381,6 +384,7 @@ impl SessionState {
     pub(crate) async fn prepare(
         &mut self,
         text: &str,
+        stop: &CancellationToken,
         output: &mut CliOutput<'_>,
     ) -> Result<PreparedRun> {
         let prompt = mentions::parse(&TaskText::from_typed(text), &self.host.cwd, &self.host);
@@ -393,13 +397,21 @@ impl SessionState {
         let team = self.team(output).await?;
         let context_paths = &team.config.orchestrator.context_paths;
         reject_broad_mentions(&prompt, context_paths, &self.host)?;
-        let turn = self.turn();
-        open_mentions(&mut self.opened_paths, &prompt, turn);
+        let mut opened = self.opened_paths.clone();
+        open_mentions(&mut opened, &prompt, self.turn());
         let mut config = team.config;
-        config
-            .orchestrator
-            .context_paths
-            .extend(self.added_paths.iter().cloned());
+        let listed_count = config.orchestrator.context_paths.len();
+        let added_paths = self.added_paths.iter().cloned();
+        config.orchestrator.context_paths.extend(added_paths);
+        let user = UserPresence::detect(&self.host);
+        confirm_openings(&mut config, &mut opened, &self.host, user, stop, output)?;
+        self.opened_paths = opened;
+        // What the user has confirmed about the config holds for the session.
+        if let Some(team) = &mut self.team {
+            team.config.clone_from(&config);
+            let listed_paths = &mut team.config.orchestrator.context_paths;
+            listed_paths.truncate(listed_count);
+        }
         Ok(PreparedRun {
             config,
             team_file: team.file,

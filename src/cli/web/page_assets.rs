@@ -60,6 +60,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "log.js",
     "main.js",
     "markdown.js",
+    "pasted.js",
     "picker.js",
     "pipeline.js",
     "redraw.js",

@@ -1,7 +1,8 @@
-//! Starts runs for the page. It chooses a team and gives the task; a path that the task opens for
-//! writing, or outside the directory of the server, is opened only if the page repeats it, after
-//! the person has confirmed it.
+//! Starts runs for the page. It chooses a team and gives the task. What is not open already is
+//! opened for writing, outside the directory of the server, by pasted text, or against what a
+//! context path closes, only if the page repeats it, after the person has confirmed it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::dry_run;
 use crate::cli::execution::{OutputMode, RunOutcome, execute};
 use crate::cli::mentions;
+use crate::cli::opening_question::user_location;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention};
 use crate::cli::web::overview::run_blocking;
@@ -27,11 +29,15 @@ use crate::cli::web::run_limits::RequestedLimits;
 use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::mentions::opened_paths::open_mentions;
-use crate::mentions::{Mention, MentionReach, ParsedPrompt, TaskText};
+use crate::host::Host;
+use crate::mentions::opened_paths::{OpenedPath, open_mentions};
+use crate::mentions::pasted_mentions::PastedMentions;
+use crate::mentions::{MentionReach, ParsedPrompt, TaskText};
 use crate::orchestrator::approvals::SessionApprovals;
+use crate::orchestrator::openings::{Openings, PathSource, confirm_opening};
+use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::io::locate::{is_inside, resolve_path};
+use crate::world::io::locate::{locate, resolve_path};
 
 /// Body of `POST /api/runs`.
 #[derive(Debug, Deserialize)]
@@ -49,6 +55,9 @@ pub(super) struct StartRequest {
     /// The paths that the person has agreed to open.
     #[serde(default)]
     opens: Vec<String>,
+    /// The parts of the task that were pasted, or came into it by other means than typing. Without
+    /// it, all of the task counts as pasted.
+    pasted: Option<Vec<String>>,
     /// Whether the delivery waits for a review, whatever the config says.
     #[serde(default)]
     review: bool,
@@ -127,7 +136,6 @@ fn prepare(
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
     reject_broad_mentions(&prompt, &team.config.orchestrator.context_paths, &host)?;
-    require_agreement(server, &team.config, &prompt, request)?;
     let storage = &team.config.orchestrator.session_storage;
     let sessions = storage.resolve(&host.state_parent, None);
     let continued = request
@@ -142,7 +150,7 @@ fn prepare(
     let turn = continued
         .as_ref()
         .map_or(1, |continued| continued.session_dir.next_turn());
-    open_mentions(&mut opened, &prompt, turn);
+    open_task_mentions(&mut opened, &prompt, turn, &mut config, &host, request)?;
     let prepared = PreparedRun {
         host,
         config,
@@ -190,42 +198,107 @@ fn find_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s Named
     })
 }
 
-/// Refuses a task that opens paths to which the person has not agreed.
-fn require_agreement(
-    server: &WebServer,
-    config: &Config,
+/// Opens what the task mentions in turn `turn`, in addition to what is `opened`.
+///
+/// # Errors
+/// The person has not agreed to open a path, or the config opens one that must be confirmed.
+fn open_task_mentions(
+    opened: &mut Vec<OpenedPath>,
     prompt: &ParsedPrompt,
+    turn: u32,
+    config: &mut Config,
+    host: &Host,
     request: &StartRequest,
 ) -> ApiResult<()> {
-    let base = resolve_path(&server.host().cwd);
-    let is_open_for_writing =
-        |mention: &Mention| is_inside(&mention.path, config.write_paths().filter_map(resolve_path));
-    let is_outside = |mention: &Mention| {
-        !is_inside(&mention.path, &base) || mention.reach != MentionReach::Inside
-    };
-    let needs_agreement = |mention: &&Mention| {
-        let opens_for_writing =
-            mention.permission == Permission::Write && !is_open_for_writing(mention);
-        opens_for_writing || is_outside(mention)
-    };
-    let mentions: Vec<&Mention> = prompt.mentions.iter().filter(needs_agreement).collect();
-    let is_agreed = |mention: &&Mention| request.opens.contains(&mention.path.to_string());
-    if mentions.iter().all(is_agreed) {
+    let location = user_location(host);
+    let earlier = Openings::examine(config, opened, location)?;
+    open_mentions(opened, prompt, turn);
+    let doubtful_paths = Openings::examine(config, opened, location)?.doubtful_paths;
+    let mut doubts = doubtful_paths.iter();
+    if let Some(doubt) = doubts.find(|doubt| doubt.source == PathSource::Config) {
+        return Err(doubt.to_error().into());
+    }
+    let base = resolve_path(&host.cwd);
+    let pasted_paths = pasted_paths(request, host);
+    let mut questions: Vec<OpeningQuestion> = doubtful_paths
+        .iter()
+        .map(|doubt| OpeningQuestion {
+            target: doubt.target.to_string(),
+            permission: doubt.permission,
+            reason: Some(doubt.reason()),
+        })
+        .collect();
+    for mention in &prompt.mentions {
+        let is_doubtful = doubtful_paths
+            .iter()
+            .any(|doubt| doubt.path == mention.path);
+        let target = locate(&mention.path)?.into_real();
+        let is_harmless = mention.permission == Permission::Read
+            && mention.reach == MentionReach::Inside
+            && base.as_ref().is_some_and(|base| target.is_within(base))
+            && !pasted_paths.contains(&mention.path);
+        if !is_doubtful && !is_harmless && !earlier.is_open(&target, mention.permission) {
+            questions.push(OpeningQuestion {
+                target: target.to_string(),
+                permission: mention.permission,
+                reason: None,
+            });
+        }
+    }
+    require_agreement(&questions, &request.opens)?;
+    for doubt in &doubtful_paths {
+        confirm_opening(doubt, config, opened);
+    }
+    Ok(())
+}
+
+/// A path that is opened only if the person agrees.
+struct OpeningQuestion {
+    /// The place that would be opened, with symlinks followed: the person agrees to it, wherever
+    /// the mention leads later.
+    target: String,
+    permission: Permission,
+    /// Why the path is doubtful.
+    reason: Option<String>,
+}
+
+/// Returns the paths that pasted text mentions. Without a word about what was pasted, all of the
+/// task counts as pasted.
+fn pasted_paths(request: &StartRequest, host: &Host) -> BTreeSet<AbsPath> {
+    let whole_task = [request.task.clone()];
+    let pasted_texts = request.pasted.as_deref().unwrap_or(&whole_task);
+    let lookup = mentions::lookup(&host.cwd, host);
+    let pasted_mentions = PastedMentions::find(&request.task, pasted_texts, lookup);
+    let mentions = pasted_mentions.mentions().into_iter();
+    mentions.map(|mention| mention.path.clone()).collect()
+}
+
+/// Refuses a task that opens paths to which the person has not agreed.
+fn require_agreement(questions: &[OpeningQuestion], agreed: &[String]) -> ApiResult<()> {
+    let is_agreed = |question: &OpeningQuestion| agreed.contains(&question.target);
+    if questions.iter().all(is_agreed) {
         return Ok(());
     }
-    let paths: Vec<String> = mentions
+    let paths: Vec<&str> = questions
         .iter()
-        .map(|mention| mention.path.to_string())
+        .map(|question| question.target.as_str())
         .collect();
-    let writes: Vec<String> = mentions
+    let writes: Vec<&str> = questions
         .iter()
-        .filter(|mention| mention.permission == Permission::Write)
-        .map(|mention| mention.path.to_string())
+        .filter(|question| question.permission == Permission::Write)
+        .map(|question| question.target.as_str())
+        .collect();
+    let reasons: Map<String, Value> = questions
+        .iter()
+        .filter_map(|question| {
+            let reason = question.reason.clone()?;
+            Some((question.target.clone(), Value::from(reason)))
+        })
         .collect();
     Err(
         ApiError::conflict("the task opens paths to which the person has not agreed")
             .with_hint("show them, and repeat all of them in `opens`")
-            .with_details(json!({"opens": paths, "writes": writes})),
+            .with_details(json!({"opens": paths, "writes": writes, "reasons": reasons})),
     )
 }
 

@@ -207,7 +207,7 @@ impl AgentTeam {
         inherited: InheritedPaths<'_>,
         delivery_access: DeliveryAccess,
     ) -> Result<Self> {
-        let context = ContextGrants::resolve(config, layout, inherited)?;
+        let context = ContextGrants::resolve(config, layout, base, inherited)?;
         let mut sorted_ids: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
         sorted_ids.sort();
         let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());

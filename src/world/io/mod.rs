@@ -7,6 +7,7 @@ pub mod event_sink;
 pub mod files;
 pub mod file_change;
 pub mod locate;
+pub mod project_link;
 pub mod config_file;
 pub mod message_inbox;
 pub mod secrets;

@@ -8,18 +8,22 @@ import { chip, empty, failure, icon, openDialog } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
 import { focusRefused, givenLimits, limitFields, limitWords } from './limits.js';
+import { allIsPasted, forgetPasted, noteInput, noteTransfer, pastedParts } from './pasted.js';
 import { FilePicker, mayBegin } from './picker.js';
 import { drawNow, forget, onceDrawn, redraw } from './redraw.js';
 import { go, runHref } from './router.js';
 
 /** @typedef {{task: string, team: string, limits: import('./limits.js').TypedLimits, isReviewed: boolean, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
- *   asks: {opens: string[], writes: string[]} | null, filledFrom: string}} ComposerState */
+ *   asks: {opens: string[], writes: string[], reasons: Record<string, string>} | null, filledFrom: string}} ComposerState */
 
 /** @type {ComposerState} */
 const composer = { task: sessionStorage.getItem('massgen-task') ?? '', team: '', limits: {}, isReviewed: false, picker: null, isSending: false, error: null, preview: null, asks: null, filledFrom: '' };
 
+if (!composer.task) forgetPasted();
+
 /** @param {string} task */
 function setTask(task) {
+  if (!task) forgetPasted();
   composer.task = task;
   sessionStorage.setItem('massgen-task', task);
 }
@@ -27,6 +31,8 @@ function setTask(task) {
 /** Opens the picker after an `@` was typed where a mention may begin. @param {InputEvent} event */
 function taskTyped(event) {
   const area = /** @type {HTMLTextAreaElement} */ (event.target);
+  // The picker sends events of its own, and notes what is typed into it.
+  if (event.isTrusted) noteInput(event);
   setTask(area.value);
   const at = area.selectionStart - 1;
   const isSign = event.data?.endsWith('@') && area.value[at] === '@' && !event.isComposing;
@@ -60,7 +66,7 @@ async function send(options, session, team) {
   try {
     const limits = givenLimits(composer.limits, hasIterations(team));
     const review = (composer.isReviewed && mayReview(team)) || undefined;
-    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, review, ...options };
+    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, review, pasted: pastedParts(), ...options };
     const reply = await post('/api/runs', body);
     if (options.dry_run) composer.preview = reply;
     else {
@@ -75,7 +81,7 @@ async function send(options, session, team) {
   } catch (error) {
     const { status, details } = /** @type {any} */ (error);
     if (status === 409 && details?.opens) {
-      composer.asks = { opens: details.opens, writes: details.writes ?? details.opens };
+      composer.asks = { opens: details.opens, writes: details.writes ?? details.opens, reasons: details.reasons ?? {} };
       onceDrawn(() => openDialog('opens'));
     } else {
       composer.error = error;
@@ -96,7 +102,7 @@ function opensDialog(session, team) {
     redraw();
   };
   return html`<dialog id="opens" aria-labelledby="opens-title" @close=${close}><h2 id="opens-title">${icon('ask')} The task opens these paths</h2>
-    <ul class="effects">${asks.opens.map((path) => html`<li><bdi>${path}</bdi> ${chip(asks.writes.includes(path) ? 'opens for writing' : 'opens for reading', 'ask')}</li>`)}</ul>
+    <ul class="effects">${asks.opens.map((path) => html`<li><bdi>${path}</bdi> ${chip(asks.writes.includes(path) ? 'opens for writing' : 'opens for reading', 'ask')}${asks.reasons[path] ? html`<p class="warning">${asks.reasons[path]}</p>` : nothing}</li>`)}</ul>
     <p class="muted">The agents may ${asks.writes.length ? 'change what is opened for writing' : 'read what is opened'}, in this run only.</p>
     <div class="row"><button class="button primary" @click=${() => send({ opens: asks.opens }, session, team)}>Open and start</button>
       <button class="button" @click=${(/** @type {Event} */ event) => /** @type {Element} */ (event.target).closest('dialog')?.close()}>Cancel</button></div></dialog>`;
@@ -142,6 +148,8 @@ export function composerView({ info, route }) {
   const run = route.params.get('comments');
   if (run && composer.filledFrom !== run && commentsOf(run).length) {
     composer.filledFrom = run;
+    // Comments quote what agents wrote.
+    allIsPasted();
     setTask(taskOf(commentsOf(run)));
   }
   // A pipeline is not part of a session.
@@ -166,7 +174,7 @@ export function composerView({ info, route }) {
   return html`<div class="page narrow"><h1 tabindex="-1">${session ? 'Next turn' : 'New run'}</h1>
     ${session ? html`<p class="muted">It continues the session <code>${session}</code>: agents keep what they know and what was opened.</p>` : nothing}
     <div class="composer"><label for="task">Task</label>
-      <textarea id="task" class="input" rows="8" aria-describedby="task-help" placeholder="What should the agents do?" .value=${composer.task} @input=${taskTyped} @keydown=${key}></textarea>
+      <textarea id="task" class="input" rows="8" aria-describedby="task-help" placeholder="What should the agents do?" .value=${composer.task} @input=${taskTyped} @paste=${noteTransfer} @drop=${noteTransfer} @keydown=${key}></textarea>
       <p id="task-help" class="muted"><kbd>@</kbd> names a file or directory that the agents may read; <code>:w</code> after it opens it for writing. <kbd>Ctrl</kbd> <kbd>Enter</kbd> starts.</p>
       ${composer.picker?.view() ?? nothing}</div>
     <div class="row"><label for="team">Team</label><select id="team" class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></div>

@@ -7,6 +7,7 @@ import { post } from './api.js';
 import { icon } from './elements.js';
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
+import { noteInput, noteTransfer } from './pasted.js';
 import { onceDrawn, redraw } from './redraw.js';
 
 /** Number of entries that are asked for. */
@@ -186,8 +187,9 @@ export class FilePicker {
     event.stopPropagation();
   }
 
-  /** @param {Event} event */
+  /** @param {InputEvent} event */
   input(event) {
+    noteInput(event);
     let typed = valueOf(event);
     let { isWrite } = this;
     if (typed.endsWith(':w')) [typed, isWrite] = [typed.slice(0, -2), true];
@@ -203,7 +205,7 @@ export class FilePicker {
       if (next && !/** @type {Element} */ (event.currentTarget).contains(next) && this.isOpen) this.close();
     }}><div class="row picker-head"><span aria-hidden="true" class="muted">@</span>
       <input id="picker-input" class="input grow" role="combobox" aria-label="File or directory" aria-expanded="true" aria-controls="picker-list" aria-autocomplete="list"
-        aria-activedescendant=${active} autocomplete="off" autocapitalize="off" spellcheck="false" .value=${this.typed} @input=${(/** @type {Event} */ event) => this.input(event)}
+        aria-activedescendant=${active} autocomplete="off" autocapitalize="off" spellcheck="false" .value=${this.typed} @input=${(/** @type {InputEvent} */ event) => this.input(event)} @paste=${noteTransfer} @drop=${noteTransfer}
         @keydown=${(/** @type {KeyboardEvent} */ event) => this.key(event)}>
       <label class="check"><input type="checkbox" .checked=${this.isWrite} @change=${() => this.update(this.typed, !this.isWrite)}> open for writing <kbd>Ctrl</kbd>/<kbd>Alt</kbd> <kbd>W</kbd></label></div>
       <ul id="picker-list" role="listbox" aria-label="Files">${this.entries.map((entry, index) => this.option(entry, index))}</ul>
