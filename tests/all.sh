@@ -196,12 +196,12 @@ unprivileged() {
   return "$status"
 }
 
-# with_podman: runs the tests of containers behind SSH, and of servers in containers, with Podman. Its processes end minutes after the tests.
+# with_podman: runs the tests of servers in containers with Podman. Its processes end minutes after the tests.
 with_podman() {
   local binaries binary status=0
   binaries=$(test_binaries) || return 1
   for binary in $binaries; do
-    MASSGEN_TEST_PODMAN=1 INSTA_WORKSPACE_ROOT=$PWD in_memory "$binary" docker_ssh server_containers || status=1
+    MASSGEN_TEST_PODMAN=1 INSTA_WORKSPACE_ROOT=$PWD in_memory "$binary" server_containers || status=1
   done
   return "$status"
 }

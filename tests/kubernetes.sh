@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs batches, and commands of agents, on a real Kubernetes of two nodes: whatever is lost there, each cell has
-# one result and one bill, a command says what was lost, and nothing is left. The argument is the binary (target/debug/massgen); further ones are names of
+# Runs batches on a real Kubernetes of two nodes: whatever is lost there, each cell has one result and one bill,
+# and nothing is left. The argument is the binary (target/debug/massgen); further ones are names of
 # checks. Needs what tests/kubernetes_cluster.sh needs. Ends with "N passed, N failed".
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -63,8 +63,6 @@ has_said() { grep -q "$1" said; }
 pods_are() { [ "$(admin get pods --field-selector=status.phase=Running -o name | wc -l)" = "$1" ]; }
 claims_are() { [ "$(find .massgen/batches/*/claims -name 'c*' | wc -l)" -ge "$1" ]; }
 is_empty() { [ -z "$(admin get jobs,pods -o name)" ]; }
-has_no_pods() { [ -z "$(admin get pods,networkpolicies -o name)" ]; }
-is_running() { pgrep -f -x "$1"; }
 first_pod() { admin get pods --field-selector=status.phase=Running -o name | head -n 1; }
 
 # is_complete CELLS: checks that each cell has one result and one bill, and that no Job and no pod is left.
@@ -173,47 +171,6 @@ refusals() {
   until_true "no Jobs and no pods" is_empty
 }
 
-# The network plugin of this cluster enforces no policy, but pods do not reach its API server.
-commands_in_pods() {
-  local pod
-  rm -rf "$WORK/commands" && mkdir "$WORK/commands" && cd "$WORK/commands"
-  export KUBECONFIG=$WORK/commander
-  cat > team.yaml <<YAML
-agents:
-  - id: one
-    backend:
-      type: scripted
-      cwd: one
-      enable_mcp_command_line: true
-      command_line_execution_mode: kubernetes
-      command_line_kubernetes: {image: "$IMAGE", memory_limit: 256m, cpu_limit: 1, disk_limit: 256m}
-      replies:
-        - when: {system: "the final agent"}
-          text: "presented"
-        - when: {last: "<task>"}
-          calls: [{name: execute_command, arguments: {command: "sleep 600", timeout: 600}}]
-        - when: {last: "the pod is gone"}
-          calls: [{name: execute_command, arguments: {command: "grep -c Seccomp:.2 /proc/self/status; id -u > made"}}]
-        - when: {last: "status"}
-          calls: [{name: new_answer, arguments: {content: "answer"}}]
-        - calls: [{name: vote, arguments: {agent_id: agent1, reason: "it is good"}}]
-YAML
-  "$binary" doctor --config team.yaml > said || true
-  has_said '^ok *cluster'
-  "$binary" --config team.yaml go > said 2>&1 &
-  until_true "a command" is_running 'sleep 600'
-  pod=$(first_pod)
-  pod=${pod#pod/}
-  echo "{\"apiVersion\": \"policy/v1beta1\", \"kind\": \"Eviction\", \"metadata\": {\"name\": \"$pod\"}}" |
-    admin create --raw "/api/v1/namespaces/$NAMESPACE/pods/$pod/eviction" -f - > result
-  ends_with 0 wait "$!"
-  has_said 'the pod is gone'
-  grep -qx 1000 .massgen/sessions/*/turn_1/workspace/made
-  until_true "no pods and no policies" has_no_pods
-  KUBECONFIG=$WORK/guest ends_with 3 "$binary" --config team.yaml go > said 2>&1
-  has_said 'cannot list resource "pods"'
-}
-
 # A node vanishes with its pods. Kubernetes notices it after 12 s here, and massgen 45 s later that the pods
 # do not end.
 lost_node() {
@@ -257,7 +214,7 @@ cp "$massgen" "$binary"
 export HOME=$WORK/shared/home KUBECONFIG=$WORK/user
 checks=("${@:2}")
 if [ "${#checks[@]}" = 0 ]; then
-  checks=(many_cells lost_pods_and_jobs resumed_after_a_kill cancelled quota_of_pods full_cluster refusals commands_in_pods lost_node)
+  checks=(many_cells lost_pods_and_jobs resumed_after_a_kill cancelled quota_of_pods full_cluster refusals lost_node)
 fi
 for name in "${checks[@]}"; do check "${name//_/ }" "$name"; done
 echo "$passed passed, $failed failed"

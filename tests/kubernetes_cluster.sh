@@ -82,13 +82,12 @@ until_true() {
 }
 
 # start_control_plane: starts what nodes and users talk to. `admin` may do everything, `user` what the
-# documentation of batches asks for, `commander` what that of commands in pods asks for, and `guest` nothing.
+# documentation of batches asks for, and `guest` nothing.
 start_control_plane() {
   local flags=(--kubeconfig="$work/admin" --leader-elect=false)
   openssl genrsa -out "$work/account.key" 2048 2> /dev/null
-  printf '%s\n' 'admin-token,admin,1,system:masters' user-token,user,2 guest-token,guest,3 \
-    commander-token,commander,4 > "$work/tokens.csv"
-  for name in admin user guest commander; do
+  printf '%s\n' 'admin-token,admin,1,system:masters' user-token,user,2 guest-token,guest,3 > "$work/tokens.csv"
+  for name in admin user guest; do
     cat > "$work/$name" <<YAML
 apiVersion: v1
 kind: Config
@@ -181,9 +180,6 @@ start_cluster() {
   kubectl create role batches --verb=create,get,list,delete --resource=jobs.batch
   kubectl create role readers --verb=list --resource=pods,events
   for role in batches readers; do kubectl create rolebinding "$role" --role="$role" --user=user; done
-  kubectl create role pods --verb=get,list,create,delete --resource=pods,networkpolicies.networking.k8s.io
-  kubectl create role programs --verb=create --resource=pods/exec
-  for role in pods programs; do kubectl create rolebinding "$role" --role="$role" --user=commander; done
   kubectl create secret generic model-keys --from-literal=OPENAI_API_KEY=sk-of-the-cluster
   until_true "nodes" kubectl wait --for=condition=Ready --timeout=1s node/node1 node/node2
   until_true "an account" kubectl get serviceaccount default

@@ -98,10 +98,10 @@ pub(crate) fn request_parts(agent: &AgentId, request: &ApprovalRequest) -> Vec<V
     let title = format!("{agent} asks to use {}:", escape_name(&request.tool));
     let mut parts = vec![vec![styled_line(TextStyle::Strong, title)]];
     // What is an argument is shown as one.
+    let input_text = request.input.to_string();
     let is_argument = |effect: &str| {
-        let input = &request.input;
-        let mut values = input.as_object().into_iter().flatten();
-        values.any(|(_, value)| value.as_str() == Some(effect)) || *effect == input.to_string()
+        let mut values = request.input.as_object().into_iter().flatten();
+        values.any(|(_, value)| value.as_str() == Some(effect)) || effect == input_text
     };
     for effect in request.effects.iter().filter(|effect| !is_argument(effect)) {
         let text = format!("  {}", escape_name(effect));
@@ -116,7 +116,9 @@ pub(crate) fn request_parts(agent: &AgentId, request: &ApprovalRequest) -> Vec<V
                     .map(|(name, value)| argument_lines(name, value)),
             );
         }
-        input => parts.push(argument_lines("with", input)),
+        input @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            parts.push(argument_lines("with", input));
+        }
     }
     let reason = format!("  {}", escape_name(&request.reason));
     parts.push(vec![styled_line(TextStyle::Faint, reason)]);

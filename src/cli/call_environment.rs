@@ -12,13 +12,12 @@ use crate::config::Config;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
-use crate::config::kubernetes::KubernetesConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::orchestrator::environments::{
-    ConnectedEngines, EnvironmentSpec, HostEnvironment, build_container, build_pod,
+    EnvironmentSpec, HostEnvironment, build_container, connect_engine,
 };
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
@@ -29,13 +28,12 @@ use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::origin_labels::ContainerOrigin;
-use crate::world::sandbox::pod::agent_pod::AgentPod;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// Parent of the directories that exist for the duration of a call, unless `TMPDIR` is set.
 const DEFAULT_TEMPORARY_DIRECTORY: &str = "/tmp";
-/// Name of the caller of a call in a container or a pod, which is no agent.
+/// Name of the caller of a call in a container, which is not an agent.
 const DEFAULT_CALLER: &str = "tool";
 
 /// Isolation of a call's commands that the user chose.
@@ -45,8 +43,6 @@ pub(crate) enum CommandIsolation<'a> {
     Sandbox(SandboxLevelChoice),
     /// A container of this image.
     Container(&'a str),
-    /// A pod of this image.
-    Pod(&'a str),
 }
 
 impl Default for CommandIsolation<'_> {
@@ -69,12 +65,6 @@ impl CommandIsolation<'_> {
                     let mut docker = commands.mode.container().cloned().unwrap_or_default();
                     image.clone_into(&mut docker.image);
                     commands.mode = ExecutionMode::Docker(Box::new(docker));
-                }
-                CommandIsolation::Pod(image) => {
-                    let default_pod = || KubernetesConfig::of_image(image.to_owned());
-                    let mut pod = commands.mode.pod().cloned().unwrap_or_else(default_pod);
-                    image.clone_into(&mut pod.image);
-                    commands.mode = ExecutionMode::Kubernetes(Box::new(pod));
                 }
             }
         }
@@ -117,13 +107,10 @@ impl CallEnvironment {
                     )
                 }
                 CommandIsolation::Container(image) => {
-                    let container =
-                        build_call_container(image, access, temporary_directory, host_environment)?;
+                    let unique_directory = directories.scratch();
+                    let origin = new_origin(temporary_directory, &unique_directory);
+                    let container = build_call_container(image, access, origin, host_environment)?;
                     Ok(ExecBackend::Container(Arc::new(container)))
-                }
-                CommandIsolation::Pod(image) => {
-                    let pod = build_call_pod(image, access, temporary_directory, host_environment)?;
-                    Ok(ExecBackend::Container(Arc::new(pod)))
                 }
             },
         )
@@ -198,12 +185,11 @@ pub(crate) struct CallerAccess<'a> {
     pub(crate) workspace: &'a AbsPath,
 }
 
-/// Builds a container of `image` for a caller with `access`. `state` is the directory by which
-/// massgen knows its containers: the next one with the same removes what an interrupted one left.
+/// Builds a container of `image` for a caller with `access`.
 pub(crate) fn build_call_container(
     image: &str,
     access: CallerAccess<'_>,
-    state: &AbsPath,
+    origin: ContainerOrigin<'_>,
     host_environment: &HostEnvironment,
 ) -> Result<AgentContainer> {
     let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
@@ -217,43 +203,21 @@ pub(crate) fn build_call_container(
         grants: access.grants,
         workspace: access.workspace,
     };
-    let engine = ConnectedEngines::default().connect(&docker, host_environment)?;
+    let engine = connect_engine(host_environment)?;
     let work = ContainerWork::Commands;
-    build_container(
-        &engine,
-        spec,
-        work,
-        &docker,
-        new_origin(state),
-        host_environment,
-    )
+    build_container(&engine, spec, work, &docker, origin, host_environment)
 }
 
-/// Builds a pod of `image` for a caller with `access`. The next pod with the same `state` removes
-/// what an interrupted one left.
-pub(crate) fn build_call_pod(
-    image: &str,
-    access: CallerAccess<'_>,
-    state: &AbsPath,
-    host_environment: &HostEnvironment,
-) -> Result<AgentPod> {
-    let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
-    let spec = EnvironmentSpec {
-        id: &id,
-        config: &CommandLineConfig::default(),
-        grants: access.grants,
-        workspace: access.workspace,
-    };
-    let pod = KubernetesConfig::of_image(image.to_owned());
-    let work = ContainerWork::Commands;
-    build_pod(spec, work, &pod, new_origin(state), host_environment)
-}
-
-/// Returns the origin of a container that belongs to no run.
-fn new_origin(state: &AbsPath) -> ContainerOrigin<'_> {
+/// Returns the origin of a container that belongs to no run. `state` is the directory by which
+/// massgen knows its containers: the next one with the same removes what an interrupted one left.
+pub(crate) fn new_origin<'a>(
+    state: &'a AbsPath,
+    unique_directory: &'a AbsPath,
+) -> ContainerOrigin<'a> {
     ContainerOrigin {
         run: RunName::new(Uuid::new_v4().as_fields().0),
         state,
+        unique_directory,
     }
 }
 

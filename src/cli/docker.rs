@@ -16,7 +16,7 @@ pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_
         DockerCommand::Build { sudo: true } => RootAccess::BySudo,
         DockerCommand::Build { sudo: false } => RootAccess::Never,
     };
-    let engine = ContainerEngine::open(host.env("DOCKER_HOST"), &host.env)?;
+    let engine = ContainerEngine::open(host.env("DOCKER_HOST"))?;
     let image = engine.build(root_access, &mut |message| {
         for line in message.lines().filter(|line| !line.trim().is_empty()) {
             output.note(&display_line(line));

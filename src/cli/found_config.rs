@@ -275,7 +275,6 @@ mod tests {
             ("network: on", "opens the network"),
             ("docker_network_mode: bridge", "opens the network"),
             ("docker_enable_sudo: true", "become root"),
-            ("docker_host: \"ssh://build1\"", "to another machine"),
             ("docker_credentials: {mount: [ssh_keys]}", "mount: ssh_keys"),
             ("docker_credentials: {env_file: .env}", "env_file: .env"),
             ("docker_credentials: {env_vars: [TOKEN]}", "env_vars: TOKEN"),

@@ -252,9 +252,8 @@ pub(crate) fn run_tool(
         .any(|tool| tool.name == call.name)
     {
         let container = call.docker.as_deref().map(CommandIsolation::Container);
-        let pod = call.kubernetes.as_deref().map(CommandIsolation::Pod);
         let sandbox = call.caller.sandbox.map(CommandIsolation::Sandbox);
-        GateUse::Commands(container.or(pod).or(sandbox))
+        GateUse::Commands(container.or(sandbox))
     } else {
         GateUse::Files
     };

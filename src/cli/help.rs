@@ -124,7 +124,7 @@ Examples:
   massgen web
   massgen web --config team.yaml --config review.yaml
   massgen web --read-only                      (watch runs that were started in terminals)
-  ssh -L 7801:127.0.0.1:7801 build massgen web --port 7801 --no-browser
+  ssh -t -L 7801:127.0.0.1:7801 build massgen web --port 7801 --no-browser
 
 The link that it prints works once and for one minute. In a terminal, Enter prints another one.
 The server exits on Ctrl-C; runs that the page started then stop gracefully.
@@ -330,11 +330,10 @@ Examples:
   massgen selftest
   massgen selftest --sandbox landlock --only network
   massgen selftest --docker massgen/mcp-runtime:latest
-  massgen selftest --kubernetes python:3.12
   massgen selftest --json | jq '.levels[].cases[] | select(.verdict == \"failed\")'
 
 Each case is one call of `massgen tool` in its own temporary directory.
-No model is called, and nothing leaves this machine but what is sent to pods.
+No model is called, and nothing leaves this machine.
 
 Exit status: 0 all attacks failed and all ordinary work succeeded, 2 usage, 3 otherwise, or no sandbox \
 is available.";

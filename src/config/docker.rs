@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::engine_host::SshEngineHost;
 use crate::path::AbsPath;
 
 /// The default image, which `massgen docker build` builds.
@@ -16,9 +15,6 @@ pub const CONTAINER_HOME: &str = "/home/massgen";
 /// The configuration of an agent's container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DockerConfig {
-    /// The machine whose engine runs it (`command_line_docker_host`); `None` for the engine that
-    /// `DOCKER_HOST` names, or otherwise one on this machine.
-    pub host: Option<SshEngineHost>,
     /// The image (`command_line_docker_image`).
     pub image: String,
     /// Memory of all its processes, in bytes (`command_line_docker_memory_limit`).
@@ -38,7 +34,6 @@ pub struct DockerConfig {
 impl Default for DockerConfig {
     fn default() -> Self {
         Self {
-            host: None,
             image: IMAGE.to_owned(),
             memory_bytes: None,
             nano_cpus: None,

@@ -3,8 +3,12 @@
 
 use crate::commands::{CommandPolicy, PrivilegePolicy};
 use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
-use crate::config::kubernetes::{KubernetesConfig, PodNetwork};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
+
+/// What to do instead of running the commands alone on another machine.
+pub const ELSEWHERE_HINT: &str = "to run commands on another machine, run massgen there, with the \
+                                  project: `ssh HOST massgen …`, `kubectl exec`, or a job of a \
+                                  queue; see `docs/scale.md`";
 
 /// Where commands run.
 #[derive(Clone, Debug, Default)]
@@ -14,35 +18,25 @@ pub enum ExecutionMode {
     Local,
     /// In the agent's own container.
     Docker(Box<DockerConfig>),
-    /// In the agent's own pod.
-    Kubernetes(Box<KubernetesConfig>),
 }
 
 impl ExecutionMode {
     /// The values of the key. `srt` is read as `local`.
-    pub const NAMES: &'static [&'static str] = &["local", "docker", "kubernetes", "srt"];
+    pub const NAMES: &'static [&'static str] = &["local", "docker", "srt"];
 
     /// Returns whether commands run in massgen's sandbox on this machine.
     pub fn is_local(&self) -> bool {
         match self {
             ExecutionMode::Local => true,
-            ExecutionMode::Docker(_) | ExecutionMode::Kubernetes(_) => false,
+            ExecutionMode::Docker(_) => false,
         }
     }
 
     /// Returns the settings of the container, if commands run in one.
     pub fn container(&self) -> Option<&DockerConfig> {
         match self {
-            ExecutionMode::Local | ExecutionMode::Kubernetes(_) => None,
+            ExecutionMode::Local => None,
             ExecutionMode::Docker(docker) => Some(docker),
-        }
-    }
-
-    /// Returns the settings of the pod, if commands run in one.
-    pub fn pod(&self) -> Option<&KubernetesConfig> {
-        match self {
-            ExecutionMode::Local | ExecutionMode::Docker(_) => None,
-            ExecutionMode::Kubernetes(pod) => Some(pod),
         }
     }
 
@@ -51,7 +45,6 @@ impl ExecutionMode {
         match self {
             ExecutionMode::Local => None,
             ExecutionMode::Docker(docker) => Some(&docker.image),
-            ExecutionMode::Kubernetes(pod) => Some(&pod.image),
         }
     }
 
@@ -61,7 +54,6 @@ impl ExecutionMode {
         match self {
             ExecutionMode::Local => None,
             ExecutionMode::Docker(docker) => Some(docker.network != ContainerNetwork::None),
-            ExecutionMode::Kubernetes(pod) => Some(pod.network != PodNetwork::None),
         }
     }
 

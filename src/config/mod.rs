@@ -15,9 +15,7 @@ use crate::config::command_line::CommandLineConfig;
 pub use crate::config::context_path::ContextPath;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::docker::DockerConfig;
-use crate::config::engine_host::SshEngineHost;
 use crate::config::found_config::RestrictedUse;
-use crate::config::kubernetes::KubernetesConfig;
 pub use crate::config::orchestrator::{
     CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, SubagentsConfig,
     TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
@@ -44,9 +42,7 @@ pub mod code_mode;
 mod context_path;
 pub mod diagnostic;
 pub mod docker;
-pub mod kubernetes;
 pub mod draft;
-pub mod engine_host;
 pub mod examples;
 pub mod execution_mode;
 pub mod api_parameters;
@@ -396,13 +392,6 @@ impl Config {
         })
     }
 
-    /// Returns the machines whose engines run the agents' containers, without duplicates; `None` is
-    /// the engine of the user's environment.
-    pub fn engine_hosts(&self) -> BTreeSet<Option<&SshEngineHost>> {
-        let containers = self.containers();
-        containers.map(|docker| docker.host.as_ref()).collect()
-    }
-
     /// Returns the images of the agents' containers and of those of their servers, without
     /// duplicates.
     pub fn images(&self) -> Vec<&str> {
@@ -411,16 +400,5 @@ impl Config {
         let server_images = servers.filter_map(|server| server.container_image());
         let images: BTreeSet<&str> = command_images.chain(server_images).collect();
         images.into_iter().collect()
-    }
-
-    /// Returns the settings of the agents' pods, without duplicates.
-    pub fn pods(&self) -> Vec<&KubernetesConfig> {
-        let mut pods = Vec::new();
-        for pod in self.commands().filter_map(|commands| commands.mode.pod()) {
-            if !pods.contains(&pod) {
-                pods.push(pod);
-            }
-        }
-        pods
     }
 }

@@ -1,5 +1,5 @@
 //! Prepares the environments in which the processes of agents run: determines the available
-//! sandboxes, and creates directories and, if the config asks for them, containers or pods.
+//! sandboxes, and creates directories and, if the config asks for them, containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
-use crate::config::kubernetes::KubernetesConfig;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
@@ -38,8 +37,6 @@ use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::origin_labels::ContainerOrigin;
-use crate::world::sandbox::pod::agent_pod::AgentPod;
-use crate::world::sandbox::pod::cluster::PodCluster;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
@@ -225,7 +222,6 @@ impl AgentEnvironments {
         let mut builder = EnvironmentBuilder {
             directories: SandboxDirs::make(&layout.sandboxes)?,
             sandboxes: Vec::new(),
-            engines: ConnectedEngines::default(),
             layout,
             host,
             privileged_env: without_agent_paths(&host.env, members),
@@ -279,11 +275,10 @@ impl AgentEnvironments {
             environments.server_environments.insert(key, environment);
         }
         for (agent, spec) in external_agents {
-            let directory = builder.directories.external_agent_of(spec.id)?;
+            let id = spec.id.clone();
+            let directory = builder.directories.external_agent_of(&id)?;
             let program = builder.build_external_agent(agent, spec, &directory, Privilege::None)?;
-            environments
-                .external_agents
-                .insert(spec.id.clone(), program);
+            environments.external_agents.insert(id, program);
         }
         for spec in subagent_programs {
             let key = (spec.environment.id.clone(), spec.index);
@@ -507,14 +502,13 @@ fn check_obstacle(level: SandboxLevel, grants: &[Grant]) -> Option<&'static str>
 struct EnvironmentBuilder<'b> {
     directories: SandboxDirs,
     sandboxes: Vec<((SandboxLevelChoice, Vec<AbsPath>), Sandbox)>,
-    engines: ConnectedEngines,
     layout: &'b RunLayout,
     host: &'b HostEnvironment,
     /// The variables of massgen, without what leads to where agents may write.
     privileged_env: BTreeMap<String, String>,
 }
 
-impl<'b> EnvironmentBuilder<'b> {
+impl EnvironmentBuilder<'_> {
     fn build_commands(
         &mut self,
         spec: EnvironmentSpec<'_>,
@@ -542,14 +536,11 @@ impl<'b> EnvironmentBuilder<'b> {
         let directories = AgentDirectories::prepare(directory)?;
         let backend = match &spec.config.mode {
             ExecutionMode::Docker(docker) => {
-                let engine = self.engines.connect(docker, self.host)?;
-                let origin = self.origin();
+                let engine = connect_engine(self.host)?;
+                let unique_directory = directories.scratch();
+                let origin = self.origin(&unique_directory);
                 let container = build_container(&engine, spec, work, docker, origin, self.host)?;
                 ExecBackend::Container(Arc::new(container))
-            }
-            ExecutionMode::Kubernetes(config) => {
-                let pod = build_pod(spec, work, config, self.origin(), self.host)?;
-                ExecBackend::Container(Arc::new(pod))
             }
             ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(spec, &directories)?),
         };
@@ -567,8 +558,9 @@ impl<'b> EnvironmentBuilder<'b> {
             return self.build_program(spec, directory, spec.privilege());
         };
         let directories = AgentDirectories::prepare(directory)?;
-        let origin = self.origin();
-        let engine = self.engines.connect(docker, self.host)?;
+        let unique_directory = directories.scratch();
+        let origin = self.origin(&unique_directory);
+        let engine = connect_engine(self.host)?;
         let added_variables = spec.config.added_env(&self.host.variables);
         let containers = on_separate_thread(|| {
             engine.remove_leftovers(origin.state)?;
@@ -579,11 +571,12 @@ impl<'b> EnvironmentBuilder<'b> {
         Ok(self.environment(spec.config, directories, backend, spec.privilege()))
     }
 
-    /// Returns the run for which containers are created.
-    fn origin(&self) -> ContainerOrigin<'b> {
+    /// Returns the run for which containers are created, with an empty directory of it.
+    fn origin<'d>(&'d self, unique_directory: &'d AbsPath) -> ContainerOrigin<'d> {
         ContainerOrigin {
             run: self.layout.run,
             state: &self.layout.state,
+            unique_directory,
         }
     }
 
@@ -695,33 +688,11 @@ impl<'b> EnvironmentBuilder<'b> {
     }
 }
 
-/// Connections to the engines of other machines, which all agents of a run share.
-#[derive(Debug, Default)]
-pub struct ConnectedEngines(BTreeMap<String, ContainerEngine>);
-
-impl ConnectedEngines {
-    /// Returns a connection to the engine that the config names, or else the user's environment, or
-    /// else one on this machine.
-    pub fn connect(
-        &mut self,
-        docker: &DockerConfig,
-        host: &HostEnvironment,
-    ) -> Result<ContainerEngine> {
-        let config_host = docker.host.as_ref().map(ToString::to_string);
-        let engine_host = config_host.or_else(|| host.env.get("DOCKER_HOST").cloned());
-        if let Some(engine) = engine_host
-            .as_ref()
-            .and_then(|engine_host| self.0.get(engine_host))
-        {
-            return Ok(engine.clone());
-        }
-        let open_engine = || ContainerEngine::open(engine_host.as_deref(), &host.env);
-        let engine = on_separate_thread(open_engine)?;
-        if let Some(engine_host) = engine_host.filter(|_| engine.is_remote()) {
-            self.0.insert(engine_host, engine.clone());
-        }
-        Ok(engine)
-    }
+/// Connects to the container engine that the user's environment names, or else to one at a default
+/// socket.
+pub fn connect_engine(host: &HostEnvironment) -> Result<ContainerEngine> {
+    let engine_host = host.env.get("DOCKER_HOST");
+    on_separate_thread(|| ContainerEngine::open(engine_host.map(String::as_str)))
 }
 
 /// Runs what waits for an engine on a separate thread, because the caller may be part of an event
@@ -731,25 +702,7 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
     work_result.map_err(|panic| Error::from_panic(&*panic))?
 }
 
-/// Creates the pod of one agent, for this run.
-pub fn build_pod(
-    spec: EnvironmentSpec<'_>,
-    work: ContainerWork,
-    config: &KubernetesConfig,
-    origin: ContainerOrigin<'_>,
-    host: &HostEnvironment,
-) -> Result<AgentPod> {
-    let reachable = initial_reachable_paths(spec);
-    on_separate_thread(|| {
-        let cluster = PodCluster::open(config, &host.env, &host.cwd)?;
-        cluster.remove_leftovers(origin.state)?;
-        let added_variables = spec.config.added_env(&host.variables);
-        let owner = spec.container_owner(origin, &added_variables);
-        AgentPod::open(&cluster, owner, work, config, &reachable)
-    })
-}
-
-/// Returns the paths that commands of an agent can reach when its container or pod is created.
+/// Returns the paths that commands of an agent can reach when its container is created.
 fn initial_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
     let manager = grants::permission_manager(spec.grants, Phase::Coordination);
     let (open_paths, hidden_paths) = reachable_paths(&manager, SandboxLevel::Namespaces);

@@ -11,7 +11,6 @@ pub mod sandbox_level;
 pub mod toolchains;
 pub mod environment;
 pub mod compile;
-pub mod returned_entry;
 
 use std::collections::BTreeMap;
 

@@ -120,17 +120,6 @@ pub enum ExecutionIsolation {
     Container {
         /// The image.
         image: String,
-        /// The machine of its engine, if it is another one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        host: Option<String>,
-    },
-    /// A pod of a Kubernetes cluster per agent.
-    Pod {
-        /// The image.
-        image: String,
-        /// The container runtime, if the config names one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        runtime_class: Option<String>,
     },
 }
 
@@ -140,24 +129,12 @@ pub const CONTAINER_LEAVES_OPEN: &[&str] = &[
     "whatever the engine, its daemon and the image leave open",
 ];
 
-/// What a pod does not protect against.
-pub const POD_LEAVES_OPEN: &[&str] = &[
-    "whatever the cluster, its nodes, its container runtime and the image leave open",
-    "a command's own user can read and change what other commands of its agent leave in the pod",
-];
-
 impl ExecutionIsolation {
     /// Returns its short name for lists.
     pub fn label(&self) -> String {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => format!("sandbox level `{level}`"),
-            ExecutionIsolation::Container { image, host } => {
-                format!("containers of `{image}`{}", on_host(host.as_ref()))
-            }
-            ExecutionIsolation::Pod {
-                image,
-                runtime_class,
-            } => format!("pods of `{image}`{}", by_runtime(runtime_class.as_ref())),
+            ExecutionIsolation::Container { image } => format!("containers of `{image}`"),
         }
     }
 
@@ -165,26 +142,15 @@ impl ExecutionIsolation {
     pub fn level(&self) -> Option<SandboxLevel> {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => Some(*level),
-            ExecutionIsolation::Container { .. } | ExecutionIsolation::Pod { .. } => None,
+            ExecutionIsolation::Container { .. } => None,
         }
     }
 
-    /// Returns the image, if commands run in a container or a pod.
+    /// Returns the image, if commands run in a container.
     pub fn image(&self) -> Option<&str> {
         match self {
             ExecutionIsolation::Sandbox { .. } => None,
-            ExecutionIsolation::Container { image, .. } | ExecutionIsolation::Pod { image, .. } => {
-                Some(image)
-            }
-        }
-    }
-
-    /// Returns whether the commands run on another machine, to which files are sent.
-    pub fn is_remote(&self) -> bool {
-        match self {
-            ExecutionIsolation::Sandbox { .. } => false,
-            ExecutionIsolation::Container { host, .. } => host.is_some(),
-            ExecutionIsolation::Pod { .. } => true,
+            ExecutionIsolation::Container { image } => Some(image),
         }
     }
 
@@ -192,7 +158,7 @@ impl ExecutionIsolation {
     pub fn reasons(&self) -> &[String] {
         match self {
             ExecutionIsolation::Sandbox { reasons, .. } => reasons,
-            ExecutionIsolation::Container { .. } | ExecutionIsolation::Pod { .. } => &[],
+            ExecutionIsolation::Container { .. } => &[],
         }
     }
 
@@ -201,19 +167,8 @@ impl ExecutionIsolation {
         match self {
             ExecutionIsolation::Sandbox { level, .. } => level.leaves_open(),
             ExecutionIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
-            ExecutionIsolation::Pod { .. } => POD_LEAVES_OPEN,
         }
     }
-}
-
-fn on_host(host: Option<&String>) -> String {
-    host.map_or_else(String::new, |host| format!(" on `{host}`"))
-}
-
-fn by_runtime(class: Option<&String>) -> String {
-    class.map_or_else(String::new, |class| {
-        format!(" with runtime class `{class}`")
-    })
 }
 
 impl fmt::Display for ExecutionIsolation {
@@ -222,17 +177,7 @@ impl fmt::Display for ExecutionIsolation {
             ExecutionIsolation::Sandbox { level, .. } => {
                 write!(f, "sandbox level `{level}` ({})", level.description())
             }
-            ExecutionIsolation::Container { image, host } => {
-                write!(f, "a container of `{image}`{}", on_host(host.as_ref()))
-            }
-            ExecutionIsolation::Pod {
-                image,
-                runtime_class,
-            } => write!(
-                f,
-                "a pod of `{image}`{}",
-                by_runtime(runtime_class.as_ref())
-            ),
+            ExecutionIsolation::Container { image } => write!(f, "a container of `{image}`"),
         }
     }
 }

@@ -348,13 +348,14 @@ fn in_a_container() {
     };
     let room = Room::new();
     let host = env::var("DOCKER_HOST").ok();
-    let engine = ContainerEngine::open(host.as_deref(), &BTreeMap::new()).unwrap();
+    let engine = ContainerEngine::open(host.as_deref()).unwrap();
     let (agent, workspace) = (AgentId::parse("bench").unwrap(), room.path("ws"));
     let owner = ContainerOwner {
         agent: &agent,
         origin: ContainerOrigin {
             run: RunName::new(0xbe7c),
             state: &room.path("state"),
+            unique_directory: &workspace,
         },
         workspace: &workspace,
         limits: &ResourceLimits::default(),

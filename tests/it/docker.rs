@@ -26,7 +26,6 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::world::sandbox::command_container::CommandContainer;
 use massgen::world::sandbox::container_owner::ContainerOwner;
 use massgen::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
@@ -58,8 +57,6 @@ const SOCKET_VARIABLE: &str = "MASSGEN_TEST_DOCKER_SOCKET";
 /// A daemon with one image. It stops with the last test that uses it, or with the process.
 pub(crate) struct Daemon {
     dir: TempDir,
-    /// Words before the command that starts it.
-    command_prefix: Vec<String>,
     process: Option<Child>,
 }
 
@@ -81,16 +78,10 @@ pub(crate) fn daemon() -> Option<Arc<Daemon>> {
 
 impl Daemon {
     pub(crate) fn start() -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), Vec::new())
-    }
-
-    /// Starts one whose files are in `dir`, by a command that begins with `command_prefix`.
-    pub(crate) fn start_in(dir: TempDir, command_prefix: Vec<String>) -> Self {
         install("dockerd", "docker.io");
         install("busybox", "busybox-static");
         let mut daemon = Self {
-            dir,
-            command_prefix,
+            dir: tempfile::tempdir().unwrap(),
             process: None,
         };
         daemon.start_process();
@@ -101,12 +92,6 @@ impl Daemon {
     /// Returns the path of one of its files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
-    }
-
-    /// Starts it again after it was killed, by a command that begins with `command_prefix`.
-    pub(crate) fn restart_in(&mut self, command_prefix: Vec<String>) {
-        self.command_prefix = command_prefix;
-        self.restart();
     }
 
     /// Starts it again after it was killed.
@@ -123,9 +108,7 @@ impl Daemon {
         let path = |name: &str| self.path(name).display().to_string();
         let log = fs::File::create(path("log")).unwrap();
         // If this process ends, the pipe closes, which stops the daemon.
-        let mut words = self.command_prefix.iter().map(String::as_str).chain(["sh"]);
-        let mut process = Command::new(words.next().unwrap());
-        process.args(words);
+        let mut process = Command::new("sh");
         if is_podman() {
             install("podman", "podman");
             fs::write(path("containers.conf"), CONTAINERS_CONF).unwrap();
@@ -312,11 +295,7 @@ pub(crate) struct ContainerFixture {
 impl ContainerFixture {
     /// Creates a project with protected and hidden paths, a workspace below it, and a home.
     pub(crate) fn new(host: &str) -> Self {
-        Self::with_engine(ContainerEngine::open(Some(host), &BTreeMap::new()).unwrap())
-    }
-
-    /// Creates the same for an engine.
-    pub(crate) fn with_engine(engine: ContainerEngine) -> Self {
+        let engine = ContainerEngine::open(Some(host)).unwrap();
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -328,6 +307,7 @@ impl ContainerFixture {
         file("project/.massgen/config.yaml", "secret\n");
         file("project/.massgen/ws/begin", "begin\n");
         file("project/notes.txt", "secret\n");
+        fs::create_dir(root.path().join("unique")).unwrap();
         file("home/.ssh/id", "key\n");
         file("home/.config/gh/hosts.yml", "token\n");
         let run = u32::from_str_radix(
@@ -345,11 +325,6 @@ impl ContainerFixture {
             env: BTreeMap::new(),
             run: RunName::new(run.unwrap()),
         }
-    }
-
-    /// Creates another one, whose commands share the connection to the engine.
-    pub(crate) fn with_same_engine(&self) -> Self {
-        Self::with_engine(self.engine.clone())
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -370,6 +345,7 @@ impl ContainerFixture {
             origin: ContainerOrigin {
                 run: self.run,
                 state: &abs(self.path("project/.massgen")),
+                unique_directory: &abs(self.path("unique")),
             },
             workspace: &self.workspace(),
             limits: &self.limits,
@@ -900,14 +876,14 @@ fn a_missing_engine_is_reported_with_a_remedy() {
     };
     let nowhere = format!("unix://{}", fixture.path("nowhere.sock").display());
     check(
-        ContainerEngine::open(Some(&nowhere), &BTreeMap::new()).unwrap_err(),
+        ContainerEngine::open(Some(&nowhere)).unwrap_err(),
         "no Docker or Podman daemon found at",
         "docker.io",
     );
     check(
-        ContainerEngine::open(Some("tcp://10.0.0.1:1"), &BTreeMap::new()).unwrap_err(),
-        "expected a local Unix socket",
-        "unix://",
+        ContainerEngine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
+        "expected a Unix socket of this machine",
+        "run massgen there",
     );
     fixture.config.image = "example/none:1".to_owned();
     check(

@@ -4,7 +4,6 @@
 use std::process::Command;
 
 use crate::docker::{Daemon, daemon, is_podman};
-use crate::docker_ssh::RemoteEngine;
 use crate::project::{binary, directory_outside_tmp};
 use crate::repetition::{is_long, repetitions};
 use crate::selftest::check_report;
@@ -83,29 +82,4 @@ fn containers_stop_attacks_and_allow_ordinary_work() {
         daemon.client_output(&["ps", "-aq", "--filter", &format!("ancestor={IMAGE}")]),
         ""
     );
-}
-
-#[test]
-fn containers_on_another_machine_stop_attacks_and_allow_ordinary_work() {
-    if !is_long() {
-        eprintln!("skipped: the long suite runs it");
-        return;
-    }
-    let Some(remote) = RemoteEngine::start() else {
-        return;
-    };
-    if is_podman() {
-        eprintln!("skipped: Podman has a list of system calls of its own");
-        return;
-    }
-    make_image(&remote.daemon);
-    let dir = directory_outside_tmp();
-    let mut selftest = Command::new(binary());
-    selftest
-        .args(["selftest", "--json", "--jobs", "4", "--docker", IMAGE])
-        .args(["--only", SELECTED])
-        .env("DOCKER_HOST", remote.host())
-        .env("PATH", remote.program_path("bin"))
-        .env("TMPDIR", dir.path());
-    check_report(&selftest.output().unwrap(), dir.path(), CASES_MIN);
 }

@@ -131,16 +131,66 @@ fn nothing_is_asked_of_a_model_when_there_is_no_container() {
     daemon.client_output(&["rmi", "no-shell:1"]);
 }
 
+/// An engine with other files at the same paths is one on another machine, or that of the machine on which
+/// massgen itself runs in a container.
+#[test]
+fn an_engine_that_does_not_see_the_files_is_refused() {
+    let Some(daemon) = daemon() else { return };
+    let project = Project::new()
+        .dir("ws")
+        .dir("tmp")
+        .env("DOCKER_HOST", daemon.host());
+    let grants = format!(r#"{{"workspace": "{}"}}"#, project.path("ws").display());
+    let temporary = project.path("tmp");
+    let project = project
+        .file("grants.json", grants)
+        .env("TMPDIR", &temporary)
+        .args([
+            "tool",
+            "execute_command",
+            "--args",
+            r#"{"command": "echo ran"}"#,
+            "--grants",
+            "grants.json",
+            "--docker",
+            IMAGE,
+        ]);
+    let call = |setup: &str| {
+        let command = project.command();
+        let mut outer = Command::new("unshare");
+        outer
+            .args(["--mount", "sh", "-c", &format!("{setup}; exec \"$@\"")])
+            .arg(&temporary)
+            .arg(command.get_program())
+            .args(command.get_args())
+            .envs(
+                command
+                    .get_envs()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
+            .current_dir(project.path(""));
+        let output = outer.output().unwrap();
+        let shown = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(shown).unwrap())
+    };
+    let (code, shown) = call(":");
+    assert!(code == Some(0) && shown.contains("ran"), "{code:?} {shown}");
+    let (code, shown) = call("mount -t tmpfs none \"$0\"");
+    assert_eq!(code, Some(3), "{shown}");
+    for words in [
+        "the engine does not see massgen's files",
+        "run massgen there",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
 #[test]
 fn an_engine_that_does_not_answer_is_reported_after_a_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("docker.sock");
     let _listens = UnixListener::bind(&socket).unwrap();
-    let error = ContainerEngine::open(
-        Some(&format!("unix://{}", socket.display())),
-        &std::collections::BTreeMap::new(),
-    )
-    .unwrap_err();
+    let error = ContainerEngine::open(Some(&format!("unix://{}", socket.display()))).unwrap_err();
     assert!(error.to_string().contains("does not answer"), "{error}");
     assert!(
         error.hints().join("\n").contains("restart docker"),

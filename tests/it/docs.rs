@@ -14,7 +14,7 @@ fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
 }
 
 /// Returns the lines of a document's blocks that begin with `fence`.
-fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
+pub(crate) fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
     let mut inside = false;
     let mut lines = Vec::new();
     for line in text.lines() {

@@ -725,14 +725,19 @@ fn a_daemon_that_is_not_there_is_found() {
     let remote = of_team(doctor_project())
         .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
         .success();
-    check(&remote, daemons, "skipped", "expected a local Unix socket");
+    check(
+        &remote,
+        daemons,
+        "skipped",
+        "expected a Unix socket of this machine",
+    );
     // A file of the project does not decide where a daemon is asked.
     let planted =
         of_team(doctor_project().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
     assert!(
         !finding_about(&planted, "docker", "daemon")
             .message
-            .contains("expected a local Unix socket")
+            .contains("expected a Unix socket of this machine")
     );
     if !is_root() {
         let project = daemon(of_team(doctor_project()), None);

@@ -1,5 +1,5 @@
-//! MCP servers whose programs run in containers of a real engine, on this machine and behind a real server
-//! of SSH: what they reach, what they see of the agent's work, and what is left of them.
+//! MCP servers whose programs run in containers of a real engine: what they reach, what they see of the
+//! agent's work, and what is left of them.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::docker::{Daemon, IMAGE, TIME_MAX, daemon};
 use crate::docker_faults::containers;
-use crate::docker_ssh::RemoteEngine;
 use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{FINAL, agent, team};
@@ -89,11 +88,6 @@ fn with_daemon(project: Project, daemon: &Daemon) -> Project {
     project.env("DOCKER_HOST", daemon.host())
 }
 
-fn with_remote_engine(project: Project, remote: &RemoteEngine) -> Project {
-    let project = project.env("PATH", remote.program_path("bin"));
-    project.env("DOCKER_HOST", remote.host())
-}
-
 /// Checks what a server in a container reaches, with a control for each denial, and that it sees what its
 /// agent changes.
 #[track_caller]
@@ -166,14 +160,6 @@ fn check_reach(project: Project, daemon: &Daemon) {
 fn a_server_in_a_container_reads_what_its_agent_reads() {
     let Some(daemon) = daemon() else { return };
     check_reach(with_daemon(project(), &daemon), &daemon);
-}
-
-#[test]
-fn a_server_in_a_container_on_another_machine_reads_what_its_agent_reads() {
-    let Some(remote) = RemoteEngine::start() else {
-        return;
-    };
-    check_reach(with_remote_engine(project(), &remote), &remote.daemon);
 }
 
 /// Accepts connections for as long as the process lives, and returns the port.
@@ -257,14 +243,6 @@ fn a_server_in_a_container_writes_where_it_may() {
     check_writes(with_daemon(project(), &daemon));
 }
 
-#[test]
-fn a_server_in_a_container_on_another_machine_writes_where_it_may() {
-    let Some(remote) = RemoteEngine::start() else {
-        return;
-    };
-    check_writes(with_remote_engine(project(), &remote));
-}
-
 /// Checks that a final agent and its server see each other's changes, and that what the rules allow of them
 /// is delivered.
 #[track_caller]
@@ -309,14 +287,6 @@ fn check_final(project: Project) {
 fn a_final_agent_and_its_server_in_a_container_share_their_changes() {
     let Some(daemon) = daemon() else { return };
     check_final(with_daemon(project(), &daemon));
-}
-
-#[test]
-fn a_final_agent_and_its_server_on_another_machine_share_their_changes() {
-    let Some(remote) = RemoteEngine::start() else {
-        return;
-    };
-    check_final(with_remote_engine(project(), &remote));
 }
 
 #[test]
@@ -395,42 +365,4 @@ fn the_next_run_removes_the_container_of_a_server_of_a_killed_run() {
     let calls = [(RUN, json!({"line": "echo again"}))];
     let next = with_calls(project, USUAL, "", &calls).success();
     assert_eq!(containers(&daemon, next.project()), "");
-}
-
-#[test]
-fn a_server_whose_machine_is_lost_starts_again_with_the_next_call() {
-    let Some(remote) = RemoteEngine::start() else {
-        return;
-    };
-    let calls = [
-        (RUN, json!({"line": "sleep 120"})),
-        (RUN, json!({"line": "echo again"})),
-    ];
-    let project = with_calls(with_remote_engine(project(), &remote), USUAL, "", &calls);
-    let state_dir = project.path(".massgen").display().to_string();
-    let label = format!("label=massgen.state={state_dir}");
-    let is_at_work = || {
-        let ids = remote
-            .daemon
-            .client_output(&["ps", "-aq", "--filter", &label]);
-        let mut ids = ids.lines();
-        ids.any(|id| remote.daemon.processes(id).contains("sleep 120"))
-    };
-    let finished = thread::scope(|scope| {
-        scope.spawn(|| {
-            wait_until("server", TIME_MAX, is_at_work);
-            remote.cut();
-        });
-        project.success()
-    });
-    let read = call_results(&finished);
-    let [lost, again] = read.as_slice() else {
-        panic!("{read:#?}")
-    };
-    assert!(
-        lost.contains("has ended") && lost.contains("build1"),
-        "{lost}"
-    );
-    assert!(again.contains("again"), "{again}");
-    assert_eq!(containers(&remote.daemon, finished.project()), "");
 }

@@ -187,8 +187,6 @@ fn imports_point_up_the_page() {
         ("src/world/io", 10),
         ("src/world/sandbox", 15),
         ("src/world/sandbox/docker", 20),
-        ("src/world/sandbox/sent_files", 9),
-        ("src/world/sandbox/pod", 10),
         ("src/world/store", 20),
         ("src/world/git", 12),
         ("src/world/mcp", 12),

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::kubernetes::is_object_name;
 use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
@@ -319,6 +318,16 @@ impl KubernetesSettings {
         }
         None
     }
+}
+
+/// Returns whether Kubernetes allows `name` for an object: a DNS subdomain.
+pub fn is_object_name(name: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_inner = |c: char| is_end(c) || matches!(c, '-' | '.');
+    name.starts_with(is_end)
+        && name.ends_with(is_end)
+        && name.chars().all(is_inner)
+        && name.len() <= NAME_BYTES_MAX
 }
 
 #[cfg(test)]

@@ -19,10 +19,6 @@ pub(crate) struct ToolArguments {
     /// sandbox.
     #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
     pub docker: Option<String>,
-    /// Run the command in a pod of this image, in the current context and namespace of
-    /// `kubectl`. Default: as the config says, or in the sandbox.
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["sandbox", "docker"])]
-    pub kubernetes: Option<String>,
     /// On whose behalf, and in which sandbox, the call is made.
     #[command(flatten)]
     pub caller: CallerArguments,

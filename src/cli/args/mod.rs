@@ -468,10 +468,6 @@ pub(crate) struct SelftestArguments {
     /// and Python.
     #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
     pub docker: Option<String>,
-    /// Test pods of this image in the current context and namespace of `kubectl` instead of the
-    /// sandbox; it must contain bash, git and Python.
-    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["sandbox", "docker"])]
-    pub kubernetes: Option<String>,
     /// Run only cases whose name or class matches this regular expression. Default: all.
     #[arg(long, value_name = "REGEX")]
     pub only: Option<String>,

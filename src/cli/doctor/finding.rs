@@ -49,8 +49,6 @@ pub(crate) enum DoctorArea {
     Servers,
     /// Containers for commands.
     Docker,
-    /// Clusters of Kubernetes for commands.
-    Cluster,
 }
 
 /// One finding about one subject.
@@ -96,7 +94,6 @@ impl DoctorArea {
             DoctorArea::Programs => "programs",
             DoctorArea::Servers => "servers",
             DoctorArea::Docker => "docker",
-            DoctorArea::Cluster => "cluster",
         }
     }
 

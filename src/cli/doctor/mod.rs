@@ -1,7 +1,6 @@
 //! Implements `massgen doctor`: checks what a run needs, one area after another.
 //! `world::diagnostics::probe` examines the machine; this module judges the results.
 
-mod cluster;
 mod docker;
 mod disk;
 mod endpoints;
@@ -122,7 +121,6 @@ async fn inspect(
         .await,
     );
     findings.extend(docker::inspect(initial_host, team.config.as_ref()).await);
-    findings.extend(cluster::inspect(initial_host, team.config.as_ref()).await);
     Ok(findings)
 }
 

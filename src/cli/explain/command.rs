@@ -24,7 +24,7 @@ use crate::sandbox_policy::compile::reachable_paths;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{
-    CONTAINER_LEAVES_OPEN, POD_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
+    CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
 };
 
 /// The tool that runs a command line.
@@ -114,17 +114,6 @@ enum ExplainedIsolation {
     Container {
         /// The image.
         image: String,
-        /// The machine of its engine, if the config names one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        host: Option<String>,
-    },
-    /// The agent's own pod.
-    Pod {
-        /// The image.
-        image: String,
-        /// The container runtime, if the config names one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        runtime_class: Option<String>,
     },
 }
 
@@ -291,11 +280,6 @@ impl ExplainedIsolation {
         match (&config.mode, config.sandbox) {
             (ExecutionMode::Docker(docker), _) => ExplainedIsolation::Container {
                 image: docker.image.clone(),
-                host: docker.host.as_ref().map(ToString::to_string),
-            },
-            (ExecutionMode::Kubernetes(pod), _) => ExplainedIsolation::Pod {
-                image: pod.image.clone(),
-                runtime_class: pod.runtime_class.clone(),
             },
             (ExecutionMode::Local, SandboxLevelChoice::Auto) => {
                 ExplainedIsolation::Sandbox { level: None }
@@ -310,9 +294,7 @@ impl ExplainedIsolation {
     fn assumed_level(&self) -> SandboxLevel {
         match self {
             ExplainedIsolation::Sandbox { level } => level.unwrap_or(SandboxLevel::Overlay),
-            ExplainedIsolation::Container { .. } | ExplainedIsolation::Pod { .. } => {
-                SandboxLevel::Namespaces
-            }
+            ExplainedIsolation::Container { .. } => SandboxLevel::Namespaces,
         }
     }
 
@@ -324,7 +306,6 @@ impl ExplainedIsolation {
                  without any level all commands are refused: `massgen doctor` tests it",
             ],
             ExplainedIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
-            ExplainedIsolation::Pod { .. } => POD_LEAVES_OPEN,
         }
     }
 }
@@ -341,23 +322,7 @@ impl fmt::Display for ExplainedIsolation {
             ExplainedIsolation::Sandbox { level: None } => {
                 f.write_str("the strongest sandbox of this machine")
             }
-            ExplainedIsolation::Pod {
-                image,
-                runtime_class,
-            } => {
-                write!(f, "a pod of `{image}`")?;
-                match runtime_class {
-                    Some(class) => write!(f, " with runtime class `{class}`"),
-                    None => Ok(()),
-                }
-            }
-            ExplainedIsolation::Container { image, host } => {
-                write!(f, "a container of `{image}`")?;
-                match host {
-                    Some(host) => write!(f, " on `{host}`"),
-                    None => Ok(()),
-                }
-            }
+            ExplainedIsolation::Container { image } => write!(f, "a container of `{image}`"),
         }
     }
 }

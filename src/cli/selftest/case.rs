@@ -91,8 +91,6 @@ pub struct SelftestCase {
     pub levels: Vec<SandboxLevel>,
     /// Why a container does not promise it, although level `namespaces` does.
     pub not_in_containers: Option<String>,
-    /// Why a container on another machine does not promise it, although one on this machine does.
-    pub not_over_ssh: Option<String>,
     /// Additional environment of massgen.
     pub env: BTreeMap<String, String>,
     /// Timeout of the call, in seconds.
@@ -136,7 +134,6 @@ struct CaseEntry {
     needs: Vec<String>,
     levels: Option<Vec<SandboxLevel>>,
     not_in_containers: Option<String>,
-    not_over_ssh: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     seconds: Option<u64>,
@@ -220,7 +217,6 @@ impl CaseEntry {
             needs: self.needs,
             levels: self.levels.unwrap_or_else(|| ENFORCING_LEVELS.to_vec()),
             not_in_containers: self.not_in_containers,
-            not_over_ssh: self.not_over_ssh,
             env: self.env,
             seconds,
             control: self.control,

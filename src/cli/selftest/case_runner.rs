@@ -32,8 +32,6 @@ const MASSGEN_ENV: &[(&str, &str)] = &[
 const DIRECTORY_PREFIX: &str = "massgen-selftest-";
 /// Timeout of the setup script and of the check script.
 const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
-/// How much longer a call may take in a pod, which is created for it and removed after it.
-const POD_TIME_MAX: Duration = Duration::from_mins(5);
 /// Maximum size of a call's reply, in bytes.
 const REPLY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of output that is quoted in a failure, in characters.
@@ -126,13 +124,7 @@ impl CaseRunner {
             None if !case.levels.contains(&SandboxLevel::Namespaces) => {
                 Some("a container does not promise it".to_owned())
             }
-            None => {
-                let ssh_reason = case
-                    .not_over_ssh
-                    .as_ref()
-                    .filter(|_| self.isolation.is_remote());
-                case.not_in_containers.as_ref().or(ssh_reason).cloned()
-            }
+            None => case.not_in_containers.clone(),
         }
     }
 
@@ -222,8 +214,7 @@ impl CaseRunner {
         let executable = self.executable.to_string();
         let (switch, value) = match &self.isolation {
             ExecutionIsolation::Sandbox { level, .. } => ("--sandbox", level.to_string()),
-            ExecutionIsolation::Container { image, .. } => ("--docker", image.clone()),
-            ExecutionIsolation::Pod { image, .. } => ("--kubernetes", image.clone()),
+            ExecutionIsolation::Container { image } => ("--docker", image.clone()),
         };
         let words = [
             executable.as_str(),
@@ -240,13 +231,7 @@ impl CaseRunner {
         ];
         let mut env = case.env.clone();
         env.extend(self.env.clone());
-        let pod_time = match self.isolation {
-            ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => {
-                Duration::ZERO
-            }
-            ExecutionIsolation::Pod { .. } => POD_TIME_MAX,
-        };
-        let time_max = Duration::from_secs(case.seconds).saturating_add(pod_time);
+        let time_max = Duration::from_secs(case.seconds);
         let outcome = runner.run(CALL_SCRIPT, &words, &env, time_max).await?;
         let reply = runner.read_file(".answer", REPLY_BYTES_MAX)?;
         Ok((outcome, serde_json::from_str(&reply).ok()))

@@ -37,8 +37,6 @@ const PARENT_DEFAULT: &str = "/var/tmp";
 
 /// How long a case takes on an ordinary machine, while others run on the other processors.
 const CASE_DURATION: Duration = Duration::from_millis(250);
-/// The same in a pod, which is created for it.
-const POD_CASE_DURATION: Duration = Duration::from_secs(8);
 /// Number of lines about the progress if there is no terminal.
 const PROGRESS_LINES: usize = 10;
 
@@ -51,10 +49,12 @@ pub(crate) fn run(
     let cases = matching_cases(arguments.only.as_deref())?;
     let parent = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PARENT_DEFAULT));
     let mut missing_programs = BTreeSet::new();
-    let (isolations, unavailable) = match tested_image(host, arguments) {
-        Some(isolation) => {
+    let (isolations, unavailable) = match arguments.docker.clone() {
+        Some(image) => {
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
-            missing_programs = containers::missing_programs(host, &isolation, &programs.collect())?;
+            missing_programs =
+                containers::missing_programs(host, &image, &parent, &programs.collect())?;
+            let isolation = ExecutionIsolation::Container { image };
             (vec![isolation], BTreeMap::new())
         }
         None => tested_levels(host, arguments.sandbox, &parent)?,
@@ -76,7 +76,7 @@ pub(crate) fn run(
                 "{}: running {}, which takes about {}",
                 runner.isolation.label(),
                 count_noun(cases.len(), "case"),
-                duration_text(expected_duration(&runner.isolation, cases.len(), jobs))
+                duration_text(expected_duration(cases.len(), jobs))
             ));
             let outcome = run_all(&runner, &cases, jobs, &stop, output).await?;
             if format == ReportFormat::Text {
@@ -99,22 +99,6 @@ pub(crate) fn run(
     } else {
         ExitStatus::Environment
     })
-}
-
-/// Returns the containers or pods that the user wants to test.
-fn tested_image(host: &Host, arguments: &SelftestArguments) -> Option<ExecutionIsolation> {
-    let container = arguments
-        .docker
-        .clone()
-        .map(|image| ExecutionIsolation::Container {
-            image,
-            host: containers::ssh_engine(host).map(str::to_owned),
-        });
-    let pod = arguments.kubernetes.clone();
-    container.or(pod.map(|image| ExecutionIsolation::Pod {
-        image,
-        runtime_class: None,
-    }))
 }
 
 /// Returns the cases whose name or class matches.
@@ -233,13 +217,9 @@ async fn run_all<'a>(
 }
 
 /// Returns how long this many cases take, `jobs` at a time.
-fn expected_duration(isolation: &ExecutionIsolation, cases: usize, jobs: usize) -> Duration {
+fn expected_duration(cases: usize, jobs: usize) -> Duration {
     let rounds = cases.div_ceil(jobs.max(1));
-    let case_duration = match isolation {
-        ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => CASE_DURATION,
-        ExecutionIsolation::Pod { .. } => POD_CASE_DURATION,
-    };
-    case_duration.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    CASE_DURATION.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
 }
 
 /// Returns how long the rest takes if `done_count` of `case_count` cases took `elapsed`.

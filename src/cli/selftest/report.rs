@@ -146,7 +146,7 @@ impl SelftestOutcome<'_> {
             })
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case_json).collect();
-        // Containers and pods have no level.
+        // Containers have no level.
         let (key, value) = match self.isolation.level() {
             Some(level) => ("level", json!(level)),
             None => ("image", json!(self.isolation.image())),

@@ -18,7 +18,7 @@ use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
-use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker, kubernetes};
+use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker};
 use crate::config::vendors::is_key_variable;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
@@ -62,17 +62,8 @@ impl ConfigChecker<'_> {
         }
         if config.mode.container().is_none() {
             let hint = "add `command_line_execution_mode: docker`, or remove it";
-            let reason = if config.mode.is_local() {
-                "commands run on this machine"
-            } else {
-                "commands run in pods"
-            };
+            let reason = "commands run on this machine";
             self.warn_without_effect(backend, docker::PREFIX, reason, hint);
-        }
-        if config.mode.pod().is_none() {
-            let hint = "add `command_line_execution_mode: kubernetes`, or remove it";
-            let reason = "commands do not run in pods";
-            self.warn_without_effect(backend, kubernetes::SECTION_NAME, reason, hint);
         }
         if config.mode.is_local() {
             self.warn_about_open_settings(backend, &config);
@@ -186,11 +177,6 @@ impl ConfigChecker<'_> {
         };
         match text.value {
             "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
-            "kubernetes" => match self.kubernetes(backend) {
-                Some(pod) => ExecutionMode::Kubernetes(Box::new(pod)),
-                // The missing settings of the pod have been reported as an error.
-                None => ExecutionMode::Local,
-            },
             "srt" => {
                 let message = "`srt` is not used: commands run in massgen's sandbox";
                 let warning = Diagnostic::warning(text.path, message).with_span(text.span);

@@ -9,7 +9,6 @@ use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, IMAGE,
     PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
 };
-use crate::config::engine_host::{ADDRESS_HINT, SshEngineHost};
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{TypedKey, docker, docker_credentials, docker_packages};
 use crate::config::yaml::YamlValue;
@@ -36,7 +35,6 @@ impl ConfigChecker<'_> {
         };
         let cpus = backend.decimal(&docker::CPUS);
         DockerConfig {
-            host: self.engine_host(backend),
             image: self.image(backend, root),
             memory_bytes: backend.size(&docker::MEMORY),
             nano_cpus: cpus.and_then(|cpus| billionths(&cpus)),
@@ -44,22 +42,6 @@ impl ConfigChecker<'_> {
             root,
             credentials: self.credentials(backend),
             packages: self.packages(backend, root, network),
-        }
-    }
-
-    fn engine_host(&mut self, backend: &MappingView<'_>) -> Option<SshEngineHost> {
-        let text = backend.text(&docker::HOST)?;
-        match text.value.parse::<SshEngineHost>() {
-            Ok(host) => Some(host),
-            Err(reason) => {
-                let message = format!(
-                    "{} is not the address of a machine: {reason}",
-                    quote(text.value)
-                );
-                let error = Diagnostic::error(&text.path, message).with_span(text.span);
-                self.findings.push(error.with_suggestion(ADDRESS_HINT));
-                None
-            }
         }
     }
 
@@ -309,7 +291,7 @@ impl ConfigChecker<'_> {
 }
 
 /// Parses a decimal number into billionths. Further digits are ignored.
-pub(super) fn billionths(decimal: &str) -> Option<u64> {
+fn billionths(decimal: &str) -> Option<u64> {
     const DIGITS: usize = 9;
     let (whole, decimals) = decimal.split_once('.').unwrap_or((decimal, ""));
     let digits = decimals.chars().chain(std::iter::repeat('0'));

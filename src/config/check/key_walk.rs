@@ -7,6 +7,7 @@ use crate::config::check::expand::{ExpandedText, expand, is_whole_variable};
 use crate::config::check::mapping_view::join_key;
 use crate::config::check::{ConfigChecker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::config::keys::{
     COMMAND_LINE_PREFIX, ConfigKey, ForeignValue, IgnoredEffect, KeySection, KeyStatus, SECTIONS,
     ValueShape, backend, commands, nearest, root, servers,
@@ -444,6 +445,7 @@ impl ConfigChecker<'_> {
         };
         self.findings.push(match similar_name {
             Some(name) => error.with_suggestion(format!("did you mean `{name}`?")),
+            None if name == commands::MODE.name() => error.with_suggestion(ELSEWHERE_HINT),
             None => error,
         });
     }

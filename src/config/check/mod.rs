@@ -21,7 +21,6 @@ mod commands;
 mod context_paths;
 mod custom_tools;
 mod docker;
-mod kubernetes;
 mod hooks;
 mod expand;
 mod found_config;

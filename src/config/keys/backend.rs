@@ -1,5 +1,6 @@
 //! The keys of an agent's backend, except for those about commands.
 
+use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::config::keys::found_config::FoundConfigUse::{
     ByValue, Harmless, Inside, NeedsNamedConfig,
 };
@@ -11,8 +12,8 @@ use crate::config::keys::shape::{
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, commands,
-    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, kubernetes,
-    media, permissions, servers, uploads, value_rules,
+    context_paths, custom_tools, docker, extra_body, fallback, folder_guard, hooks, media,
+    permissions, servers, uploads, value_rules,
 };
 
 /// The maximum number of tokens that a request can ask for; no model produces more.
@@ -469,14 +470,12 @@ pub static BACKEND: KeySection = KeySection {
         commands::PREFIX,
         commands::VENV,
         docker::IMAGE.row(),
-        docker::HOST.row(),
         docker::MEMORY.row(),
         docker::CPUS.row(),
         docker::NETWORK.row(),
         docker::SUDO.row(),
         docker::CREDENTIALS.row(),
         docker::PACKAGES.row(),
-        kubernetes::SECTION.row(),
         servers::KEY.row(),
         servers::DIRECT.row(),
         custom_tools::CUSTOM_TOOLS.row(),
@@ -592,5 +591,9 @@ pub static BACKEND: KeySection = KeySection {
             "massgen writes it into every request itself",
         ),
         ConfigKey::refused(&["n"], "massgen asks for one reply at a time"),
+        ConfigKey::refused(
+            &["command_line_docker_host", "command_line_kubernetes"],
+            ELSEWHERE_HINT,
+        ),
     ],
 };

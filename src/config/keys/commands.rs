@@ -59,8 +59,8 @@ pub(crate) const CODE_LIBRARIES: TypedKey<Text> = TypedKey::optional(
 pub(crate) const MODE: TypedKey<Text> = TypedKey::optional(
     &["command_line_execution_mode"],
     shape::one_of(ExecutionMode::NAMES),
-    "Where commands run: on this machine in massgen's sandbox, in a container, or in a pod of a cluster. \
-     `srt` is treated as `local`.",
+    "Where commands run: on this machine in massgen's sandbox, or in a container. `srt` is treated as \
+     `local`.",
     Harmless,
 )
 .with_default("local");

@@ -8,13 +8,13 @@ use crate::config::keys::{TypedKey, docker_credentials, docker_packages, value_r
 pub(crate) const PREFIX: &str = "command_line_docker_";
 
 /// The lowest and highest memory limit of a container, in bytes. Engines refuse less than 6 MiB.
-pub(crate) const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
+const MEMORY_BYTES: (u64, u64) = (16 << 20, 16 << 40);
 
 /// The smallest share of a CPU that engines accept.
-pub(crate) const CPUS_MIN: f64 = 0.01;
+const CPUS_MIN: f64 = 0.01;
 
 /// The maximum number of CPUs.
-pub(crate) const CPUS_MAX: f64 = 1024.0;
+const CPUS_MAX: f64 = 1024.0;
 
 pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
     &["command_line_docker_image"],
@@ -25,16 +25,6 @@ pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
     ByValue(value_rules::image),
 )
 .with_default("massgen/mcp-runtime:latest");
-
-pub(crate) const HOST: TypedKey<Text> = TypedKey::optional(
-    &["command_line_docker_host"],
-    shape::text(),
-    "A machine with Docker or Podman on which the container runs, reached with your own `ssh`: \
-     `ssh://[USER@]HOST[:PORT]`, or with the path of the engine's socket after it. What the agent may \
-     read is sent there, and its changes come back. Default: `DOCKER_HOST` of your environment, or \
-     an engine on this machine.",
-    NeedsNamedConfig("sends files to another machine"),
-);
 
 pub(crate) const MEMORY: TypedKey<ByteSize> = TypedKey::optional(
     &["command_line_docker_memory_limit"],

@@ -18,7 +18,6 @@ pub mod custom_tools;
 pub mod docker;
 pub mod docker_credentials;
 pub mod docker_packages;
-pub mod kubernetes;
 pub mod extra_body;
 pub mod fallback;
 pub mod folder_guard;
@@ -381,7 +380,6 @@ pub static SECTIONS: &[&KeySection] = &[
     &docker_credentials::DOCKER_CREDENTIALS,
     &docker_packages::DOCKER_PACKAGES,
     &docker_packages::DOCKER_PREINSTALL,
-    &kubernetes::KUBERNETES,
     &servers::MCP_SERVER,
     &custom_tools::CUSTOM_TOOL,
     &custom_tools::PROGRAM_TOOL,

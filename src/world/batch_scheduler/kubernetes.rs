@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use crate::batch::kubernetes::cluster_state::{ClusterState, ListedWorker, creation_problem};
 use crate::batch::kubernetes::manifest::{batch_selector, job_manifest};
 use crate::batch::kubernetes::refusal::{KubectlRefusal, shown_error};
-use crate::batch::kubernetes::settings::KubernetesSettings;
+use crate::batch::kubernetes::settings::{KubernetesSettings, is_object_name};
 use crate::batch::worker_script::WorkerScript;
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::batch_scheduler::site_command::{SiteCommandEnd, SiteCommands};
@@ -175,14 +175,6 @@ impl KubernetesQueue {
     }
 }
 
-/// Returns whether Kubernetes could have given a name to an object. An API server may lie: what it
-/// names could be an option of `kubectl`, such as another context.
-fn is_object_name(name: &str) -> bool {
-    let is_in_name =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
-    !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_in_name)
-}
-
 #[async_trait]
 impl JobQueue for KubernetesQueue {
     fn name(&self) -> &'static str {
@@ -261,25 +253,6 @@ impl JobQueue for KubernetesQueue {
 mod tests {
     use super::*;
     use crate::path::AbsPath;
-
-    #[test]
-    fn no_name_of_a_job_is_an_option() {
-        for name in ["massgen-batch-1-x2", "a.b", "1"] {
-            assert!(is_object_name(name), "{name}");
-        }
-        for name in [
-            "",
-            "-",
-            "--all",
-            "--context=other",
-            "a=b",
-            "a b",
-            "A",
-            "a/b",
-        ] {
-            assert!(!is_object_name(name), "{name}");
-        }
-    }
 
     #[test]
     fn a_pod_whose_deletion_takes_too_long_is_lost() {

@@ -46,7 +46,8 @@ pub(super) fn run(
         policy,
         network,
         gate,
-    } = confine(gate, program, command, environment, dir, permission).map_err(ToolError::failed)?;
+    } = confine(gate, program, command, environment, &dir, permission)
+        .map_err(ToolError::failed)?;
     let sandbox = environment
         .backend()
         .local_sandbox()

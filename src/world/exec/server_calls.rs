@@ -15,17 +15,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::permissions::grant::Permission;
-use crate::prompts::untrusted_text::note;
 use crate::tools::served::{ServerCall, ServerName, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::server_launch::launch;
-use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
+use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::exec::{ActionOutcome, Observation, program_tool};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunchRequest, ServerReply};
-use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::reachable_paths::ReachablePaths;
 
 /// Time for which a list of tools waits for servers that are tried again.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
@@ -178,23 +174,12 @@ pub(super) fn call(
     let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
     let opening = servers.connection(&call.server, &launcher);
     let connection = wait_for(opening, interrupt).map_err(ToolError::failed)?;
-    let server_error =
-        |reason: String| ToolError::failed(format!("the server `{}`: {reason}", call.server));
-    let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
-    let container = connection.container_with_copies(&launcher);
-    let copies = CallCopies {
-        container: container.map_err(server_error)?,
-        interrupt: interrupt.unwrap_or(&no_interrupt),
-    };
-    copies.send().map_err(server_error)?;
     let answer = wait_for(connection.call(call, gate.progress()), interrupt);
-    let notes = copies.fetch();
     let ServerReply {
         status,
-        mut text,
+        text,
         images,
-    } = answer.map_err(|reason| ToolError::failed(with_notes(reason, &notes)))?;
-    text = with_notes(text, &notes);
+    } = answer.map_err(ToolError::failed)?;
     let outcome = match status {
         ReplyStatus::Done => ActionOutcome::Done,
         ReplyStatus::Failed => ActionOutcome::Failed,
@@ -217,44 +202,6 @@ fn wait_for<T>(
         }
     };
     Handle::current().block_on(interruptible_work)
-}
-
-/// The container of a server that works on copies, during a call. Without one, nothing is sent or
-/// fetched.
-struct CallCopies<'c> {
-    container: Option<(&'c ServerContainer, ReachablePaths)>,
-    interrupt: &'c CommandInterrupt,
-}
-
-impl CallCopies<'_> {
-    /// Sends what has changed since the last call.
-    fn send(&self) -> std::result::Result<(), String> {
-        let Some((container, reachable)) = &self.container else {
-            return Ok(());
-        };
-        let result = container.send_files(reachable, self.interrupt);
-        result.map_err(|error| format!("{error:#}"))
-    }
-
-    /// Fetches what the server has changed where it may write, and returns notes about it. Its
-    /// answer is read in any case.
-    fn fetch(&self) -> Vec<String> {
-        let writable = self.container.iter().filter(|(_, reachable)| {
-            let mut open_paths = reachable.open.iter();
-            open_paths.any(|open_path| open_path.permission == Permission::Write)
-        });
-        let notes = writable.flat_map(|(container, reachable)| {
-            let fetch_result = container.fetch_changes(reachable, self.interrupt);
-            fetch_result.unwrap_or_else(|error| vec![error.to_string()])
-        });
-        notes.collect()
-    }
-}
-
-/// Appends notes about a call to what a model reads of it.
-fn with_notes(text: String, notes: &[String]) -> String {
-    let lines = notes.iter().map(|text| format!("\n{}", note(text)));
-    std::iter::once(text).chain(lines).collect()
 }
 
 /// Waits until `interrupt` is raised; forever if it cannot be watched.

@@ -78,7 +78,7 @@ pub(super) fn launch(
         mut policy,
         network,
         gate,
-    } = confine(gate, program, command, environment, dir, permission)?;
+    } = confine(gate, program, command, environment, &dir, permission)?;
     if let Some(package) = installed {
         open_for_reading(&mut policy, package.directory.clone(), GrantScope::Tree);
     }
@@ -147,7 +147,7 @@ pub(super) fn confine(
     program: &ServerProgram,
     mut command: Vec<String>,
     environment: &ExecEnvironment,
-    dir: AbsPath,
+    dir: &AbsPath,
     permission: Permission,
 ) -> Result<ConfinedProgram, String> {
     let mut file_paths = Vec::new();

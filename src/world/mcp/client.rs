@@ -46,7 +46,6 @@ use crate::world::mcp::{
     remote, timeout_message,
 };
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
 use crate::world::store::redact::{RedactedStream, Redactor};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -68,8 +67,6 @@ const INSTRUCTION_LINES_MAX: usize = 32;
 pub(super) struct McpClient {
     service: RunningService<RoleClient, McpClientHandler>,
     program: Option<StdioProcess>,
-    /// The container of its program, if it runs in one.
-    container: Option<Arc<ServerContainer>>,
     /// The credentials that were sent to the server.
     credentials: Credentials,
     /// How often the server has reported that its tools have changed.
@@ -182,7 +179,6 @@ impl McpClient {
             Ok(Ok(service)) => {
                 return Ok(Self {
                     program: Some(program),
-                    container: host.container().cloned(),
                     ..Self::new(service, tool_change_count)
                 });
             }
@@ -212,7 +208,6 @@ impl McpClient {
             _listening_task: listen_for_changes(service.peer()),
             service,
             program: None,
-            container: None,
             credentials: Credentials::default(),
             tool_change_count,
             stream: EventStreamState::default(),
@@ -290,11 +285,6 @@ impl McpClient {
     /// Redacts the credentials that were sent to the server from `error`.
     pub(super) fn redact_credentials(&self, error: McpClientError) -> McpClientError {
         error.redact(&self.credentials)
-    }
-
-    /// Returns the container of its program, if it runs in one.
-    pub(super) fn container(&self) -> Option<&Arc<ServerContainer>> {
-        self.container.as_ref()
     }
 
     /// Returns whether the connection is still open.

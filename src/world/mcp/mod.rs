@@ -62,9 +62,7 @@ use crate::world::mcp::request_headers::CredentialSource;
 use crate::world::mcp::sign_in::{scope_options, shell_safe_scopes};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::tool_list_cache::ToolListCache;
-use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
-use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::store::redact::Redactor;
 
 pub use crate::world::mcp::client_handler::ServerListener;
@@ -494,24 +492,6 @@ impl ServerConnection<'_> {
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
         Err(slot.describe_error(client, error).await)
-    }
-
-    /// Returns the container of its program, if that works on copies of files, and what the program
-    /// may access now.
-    pub(in crate::world) fn container_with_copies(
-        &self,
-        launcher: ServerLauncher<'_>,
-    ) -> Result<Option<(&ServerContainer, ReachablePaths)>, String> {
-        let container = self.client.container();
-        let container = container.filter(|container| container.has_copies());
-        let Some((container, launch_request)) = container.zip(self.slot.launch_request(None))
-        else {
-            return Ok(None);
-        };
-        match launcher(launch_request)?.place {
-            LaunchPlace::Sandbox(_) => Ok(None),
-            LaunchPlace::Container(launch) => Ok(Some((container, launch.reachable))),
-        }
     }
 }
 

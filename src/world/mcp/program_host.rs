@@ -10,7 +10,6 @@ use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::docker::server_container::{
     ContainerProgram, ServerContainer, ServerContainers,
 };
-use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
@@ -66,8 +65,8 @@ impl LaunchPlace {
                     reachable,
                     ..
                 } = launch.clone();
-                let create = move |interrupt: &CommandInterrupt| {
-                    let container = containers.create(&reachable, interrupt);
+                let create = move || {
+                    let container = containers.create(&reachable);
                     container.map_err(|error| io::Error::other(format!("{error:#}")))
                 };
                 let container = run_blocking(create).await;
@@ -95,27 +94,16 @@ impl PreparedPlace<'_> {
             }
             PreparedPlace::Container(program, container) => {
                 let (program, container) = ((*program).clone(), Arc::clone(container));
-                run_blocking(move |_| container.start_program(program, log)).await
+                run_blocking(move || container.start_program(program, log)).await
             }
-        }
-    }
-
-    /// Returns the container, if it is one.
-    pub(super) fn container(&self) -> Option<&Arc<ServerContainer>> {
-        match self {
-            PreparedPlace::Sandbox(_) => None,
-            PreparedPlace::Container(_, container) => Some(container),
         }
     }
 }
 
-/// Runs `work`, which waits for a container engine, on a thread that may block. If the caller stops
-/// waiting, the interrupt is raised.
+/// Runs `work`, which waits for a container engine, on a thread that may block.
 async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce(&CommandInterrupt) -> io::Result<T> + Send + 'static,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    let interrupt = CommandInterrupt::new()?;
-    let _raise_on_drop = interrupt.on_drop();
-    let result = spawn_blocking(move || work(&interrupt)).await;
+    let result = spawn_blocking(work).await;
     result.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

@@ -1,4 +1,4 @@
-//! The agent that a container or pod is created for, and what does not depend on its engine.
+//! The agent that a container is created for.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,7 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::origin_labels::ContainerOrigin;
 
-/// The first process of a container: it reaps orphaned processes. The number is the longest time
-/// that every `sleep` accepts, in seconds.
-pub(in crate::world::sandbox) const FIRST_PROCESS: &str =
-    "while :; do sleep 2147483 & wait $!; done";
-
-/// Owner of a container, and its parameters in every engine.
+/// Owner of a container, and its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerOwner<'a> {
     /// The agent.

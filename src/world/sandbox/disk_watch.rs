@@ -28,10 +28,6 @@ pub(in crate::world) struct DiskWatch {
     paths: Vec<AbsPath>,
     free_bytes_min: u64,
     free_files_min: u64,
-    /// The bytes that are about to be written; they count as already written.
-    planned_bytes: u64,
-    /// The number of files that are about to be created; they count as already created.
-    planned_files: u64,
 }
 
 /// What a disk is short of.
@@ -89,17 +85,6 @@ impl DiskWatch {
             paths,
             free_bytes_min: limits.disk_free_bytes,
             free_files_min: limits.disk_free_files,
-            planned_bytes: 0,
-            planned_files: 0,
-        }
-    }
-
-    /// Counts this many bytes and files at each path as already written.
-    pub(super) fn with_planned(self, bytes: u64, files: u64) -> Self {
-        Self {
-            planned_bytes: bytes,
-            planned_files: files,
-            ..self
         }
     }
 
@@ -121,8 +106,7 @@ impl DiskWatch {
 
     /// Returns how soon a file system with this free space may be full.
     fn time_to_fill(&self, space: FileSystemSpace) -> Result<Duration, DiskShortage> {
-        let unplanned_bytes = space.free_bytes.checked_sub(self.planned_bytes);
-        let usable_bytes = unplanned_bytes.and_then(|bytes| bytes.checked_sub(self.free_bytes_min));
+        let usable_bytes = space.free_bytes.checked_sub(self.free_bytes_min);
         let time_for_bytes = time_until_used(
             usable_bytes.ok_or(DiskShortage::Bytes)?,
             FILLED_BYTES_PER_SECOND,
@@ -133,10 +117,7 @@ impl DiskWatch {
         let reserve = self
             .free_files_min
             .min(files.all / RESERVED_INODES_DENOMINATOR);
-        let free = files.free.checked_sub(self.planned_files);
-        let usable = free
-            .and_then(|free| free.checked_sub(reserve))
-            .ok_or(DiskShortage::Files)?;
+        let usable = files.free.checked_sub(reserve).ok_or(DiskShortage::Files)?;
         Ok(time_for_bytes.min(time_until_used(usable, FILES_PER_SECOND)))
     }
 }
@@ -157,29 +138,6 @@ mod tests {
             paths: paths.to_vec(),
             free_bytes_min,
             free_files_min,
-            planned_bytes: 0,
-            planned_files: 0,
-        }
-    }
-
-    #[test]
-    fn planned_writes_count_as_already_written() {
-        let space = FileSystemSpace {
-            free_bytes: 1000,
-            files: Some(InodeSpace {
-                free: 500,
-                all: 2000,
-            }),
-            magic: 0,
-        };
-        for (bytes, files, expected) in [
-            (900, 400, Ok(Duration::ZERO)),
-            (901, 400, Err(DiskShortage::Bytes)),
-            (900, 401, Err(DiskShortage::Files)),
-            (u64::MAX, u64::MAX, Err(DiskShortage::Bytes)),
-        ] {
-            let watch = watch(100, 100).with_planned(bytes, files);
-            assert_eq!(watch.time_to_fill(space), expected, "{bytes} {files}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::sandbox::background::{OutputFollower, follow_in_sandbox};
-use crate::world::sandbox::command_container::CommandContainer;
+use crate::world::sandbox::docker::container::AgentContainer;
 use crate::world::sandbox::docker::server_container::ServerContainers;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
@@ -24,7 +24,7 @@ pub enum ExecBackend {
     /// massgen's sandbox on this machine, for commands and all other programs.
     Sandbox(Sandbox),
     /// A container, for commands only.
-    Container(Arc<dyn CommandContainer>),
+    Container(Arc<AgentContainer>),
     /// The containers of one server, for its program only.
     Server(ServerContainers),
 }
@@ -94,7 +94,7 @@ impl ExecBackend {
     pub fn local_sandbox(&self) -> Result<&Sandbox, &'static str> {
         match self {
             ExecBackend::Sandbox(sandbox) => Ok(sandbox),
-            ExecBackend::Container(container) => Err(container.refusal_of_programs()),
+            ExecBackend::Container(_) => Err("do not run in containers"),
             ExecBackend::Server(_) => Err("do not run in the containers of servers"),
         }
     }
@@ -117,10 +117,7 @@ impl ExecBackend {
             ExecBackend::Sandbox(sandbox) => sandbox.on_overlay(overlay).run(policy, limits),
             ExecBackend::Container(container) => {
                 let reachable = ReachablePaths::on_overlay(policy, overlay);
-                let mut output = container.run_with_paths(line, &policy.dir, &reachable, limits)?;
-                let notes = container.fetch_changes(&reachable, limits.interrupt)?;
-                output.notes.extend(notes);
-                Ok(output)
+                container.run_with_paths(line, &policy.dir, &reachable, limits)
             }
             ExecBackend::Server(_) => Err(io::Error::other(NO_COMMANDS)),
         }
@@ -149,17 +146,17 @@ impl ExecBackend {
 
 /// Returns the function that runs a background command in a container.
 fn follow_in_container(
-    container: &Arc<dyn CommandContainer>,
+    container: &Arc<AgentContainer>,
     command: &ExecCommand<'_>,
 ) -> io::Result<OutputFollower> {
     let container = Arc::clone(container);
     let reachable = ReachablePaths::on_overlay(command.policy, command.overlay);
-    container.prepare(&reachable).map_err(io::Error::other)?;
+    container.remount(&reachable).map_err(io::Error::other)?;
     let (line, dir) = (command.line.to_owned(), command.policy.dir.clone());
     Ok(Box::new(
         move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
             let exit_reason = container.follow(&line, &dir, &reachable, interrupt, on_output)?;
-            Ok((exit_reason, container.fetch_changes(&reachable, interrupt)?))
+            Ok((exit_reason, Vec::new()))
         },
     ))
 }

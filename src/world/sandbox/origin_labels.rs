@@ -24,6 +24,9 @@ pub struct ContainerOrigin<'a> {
     pub run: RunName,
     /// The directory of its state.
     pub state: &'a AbsPath,
+    /// An empty directory with a random name. It is mounted, too, so that an engine that does not
+    /// see the files of this machine fails, whatever else it has at the same paths.
+    pub unique_directory: &'a AbsPath,
 }
 
 impl ContainerOrigin<'_> {
@@ -76,6 +79,7 @@ mod tests {
         let origin = ContainerOrigin {
             run: RunName::new(1),
             state: &state,
+            unique_directory: &state,
         };
         let mut labels = BTreeMap::from(origin.labels());
         edit(&mut labels);

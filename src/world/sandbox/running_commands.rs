@@ -1,9 +1,6 @@
-//! The commands that run in a container or pod: everything else in it is killed when one of them
-//! ends.
+//! The commands that run in a container: everything else in it is killed when one of them ends.
 
 use std::sync::{Arc, Weak};
-
-use crate::world::sandbox::sent_files::helper_command::shell_script;
 
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
@@ -23,6 +20,15 @@ impl ContainerCommandId {
     fn text(&self) -> String {
         format!("{:08}", self.0)
     }
+}
+
+/// Returns the arguments of a shell that runs `text` with these arguments.
+pub(in crate::world::sandbox) fn shell_script(
+    text: &str,
+    arguments: impl IntoIterator<Item = String>,
+) -> Vec<String> {
+    let shell = ["/bin/sh", "-c", text, "massgen"].map(str::to_owned);
+    shell.into_iter().chain(arguments).collect()
 }
 
 /// Returns the program that kills everything its user may kill, except the commands with these ids.
@@ -59,23 +65,16 @@ impl RunningCommands {
         }
     }
 
-    /// Returns the running commands.
-    pub(in crate::world::sandbox) fn ids(&self) -> Vec<ContainerCommandId> {
-        let running_commands = self
-            .commands
-            .iter()
-            .filter(|(_, alive)| alive.strong_count() > 0);
-        running_commands.map(|(id, _)| id.clone()).collect()
-    }
-
     /// Returns the running commands except one.
     pub(in crate::world::sandbox) fn ids_except(
         &self,
         ending_id: &ContainerCommandId,
     ) -> Vec<ContainerCommandId> {
-        let mut other_ids = self.ids();
-        other_ids.retain(|id| id != ending_id);
-        other_ids
+        let other_commands = self
+            .commands
+            .iter()
+            .filter(|(id, alive)| id != ending_id && alive.strong_count() > 0);
+        other_commands.map(|(id, _)| id.clone()).collect()
     }
 }
 
@@ -88,14 +87,15 @@ mod tests {
         let mut commands = RunningCommands::default();
         let first = commands.register();
         let second = commands.register();
-        assert_eq!(commands.ids(), [first.id.clone(), second.id.clone()]);
         assert_eq!(
             commands.ids_except(&first.id),
             std::slice::from_ref(&second.id)
         );
+        assert_eq!(
+            commands.ids_except(&second.id),
+            std::slice::from_ref(&first.id)
+        );
         drop(second);
         assert_eq!(commands.ids_except(&first.id), []);
-        drop(first);
-        assert_eq!(commands.ids(), []);
     }
 }

@@ -148,7 +148,7 @@ fn clear_leftovers(parent: &AbsPath, prefix: &str, own: &AbsPath) -> Result<()> 
     let earlier_count = names.partition_point(|name| parent.join(name) < *own);
     names.rotate_left(earlier_count);
     for name in names.into_iter().take(LEFTOVERS_INSPECTED_MAX) {
-        process_directory::remove_abandoned(&parent.join(name), |_| false);
+        process_directory::remove_abandoned(&parent.join(name));
     }
     Ok(())
 }

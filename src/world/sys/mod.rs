@@ -14,7 +14,6 @@ pub(crate) mod dir;
 pub(crate) mod conditional_replace;
 pub(crate) mod staged_file;
 pub(crate) mod slot;
-pub(crate) mod spool;
 pub(crate) mod tree_listing;
 pub(crate) mod untrusted_walk;
 pub(crate) mod upper_layer;

@@ -173,23 +173,6 @@ pub(crate) fn start_worker(
     Command::from(command).process_group(0).spawn()
 }
 
-/// Starts one of the user's own programs that stays connected: its standard streams are pipes. It
-/// has a process group of its own, so that it is not interrupted from the terminal, and is killed
-/// on drop. Must be called on an event loop.
-pub(crate) fn start_connected(
-    path: &AbsPath,
-    arguments: &[&str],
-    env: &ProcessEnvironment,
-) -> io::Result<tokio::process::Child> {
-    Command::from(user_command(path, arguments, env))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-}
-
 /// Opens a handle on a process; it never means another process that gets the same number later.
 pub(crate) fn open_process(id: u32) -> io::Result<OwnedFd> {
     let id = i32::try_from(id).ok().and_then(Pid::from_raw);

@@ -22,7 +22,7 @@ fn docker(lines: &str) -> DockerConfig {
         try_load(&in_docker(lines)).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
     match &loaded.config.agents[0].commands.as_ref().unwrap().mode {
         ExecutionMode::Docker(docker) => (**docker).clone(),
-        ExecutionMode::Local | ExecutionMode::Kubernetes(_) => panic!("not in a container"),
+        ExecutionMode::Local => panic!("not in a container"),
     }
 }
 
@@ -40,7 +40,6 @@ fn every_key_about_containers_is_read() {
     let read = docker(
         "\
 command_line_docker_image: 'registry.example:5000/a/b:1'
-command_line_docker_host: ssh://ann@build1:2222
 command_line_docker_memory_limit: 2g
 command_line_docker_cpu_limit: 1.5
 command_line_docker_network_mode: bridge
@@ -59,7 +58,6 @@ command_line_docker_packages:
     let abs = |path: &str| AbsPath::new(path).unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let expected = DockerConfig {
-        host: Some("ssh://ann@build1:2222".parse().unwrap()),
         image: "registry.example:5000/a/b:1".to_owned(),
         memory_bytes: Some(2 << 30),
         nano_cpus: Some(1_500_000_000),
@@ -121,9 +119,9 @@ fn invalid_docker_settings_are_errors_at_their_keys() {
         "`-v` is not an image name",
     );
     refuses(
-        "command_line_docker_host: 'ssh://-oProxyCommand=id'",
+        "command_line_docker_host: ssh://build1",
         "host",
-        "`ssh://-oProxyCommand=id` is not the address of a machine",
+        "`command_line_docker_host` cannot be used here",
     );
     refuses("command_line_docker_cpu_limit: 0", "cpu_limit", "");
     refuses("command_line_docker_memory_limit: 1k", "memory_limit", "");

@@ -43,15 +43,6 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     )),
                     in_docker("command_line_docker_packages: {preinstall: {}}"),
                 ),
-                "agents[].backend.command_line_kubernetes" => {
-                    let in_pod = |keys: &str| {
-                        with_commands(&format!(
-                            "command_line_execution_mode: kubernetes\n\
-                             command_line_kubernetes: {{image: 'debian:12', {keys}}}"
-                        ))
-                    };
-                    (in_pod(&line), in_pod(""))
-                }
                 "agents[].backend.mcp_servers[]" => (
                     with_servers(&format!("[{{name: s, command: node, {line}}}]")),
                     with_servers("[{name: s, command: node}]"),

@@ -1,11 +1,9 @@
 //! Connection to an engine, with the properties of the engine that containers depend on. Also how
 //! errors and messages of an engine are shown.
 
-use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::fmt::{self, Display, Formatter};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -13,18 +11,15 @@ use bollard::{API_DEFAULT_VERSION, BollardRequest, Docker};
 use rustix::process::{getgid, getuid};
 
 use crate::config::docker::{IMAGE, SUDO_IMAGE};
-use crate::config::engine_host::{ADDRESS_HINT, SSH_SCHEME, SshEngineHost};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::prompts::untrusted_text::escape_notes;
 use crate::text::{escape_line, single_line, truncate};
 use crate::world::io::http::causes;
-use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::engine_request::{ReplyRefusal, reply_size_error, send_request};
 use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
 };
-use crate::world::sandbox::docker::ssh_tunnel::SshTunnel;
 
 /// Timeout for one reply of an engine. Committing a large container takes long.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
@@ -46,14 +41,8 @@ pub struct EngineClient {
     pub(super) api: Docker,
     pub(super) socket: AbsPath,
     pub(super) properties: EngineProperties,
-    /// The connection to the engine's machine, if it is another one: then nothing can be mounted.
-    pub(super) tunnel: Option<Arc<SshTunnel>>,
-    /// Whether containers work on copies even if the engine is on this machine.
-    is_copying: bool,
     /// Whether a reply to a request of `api` was refused.
     pub(super) refusal: ReplyRefusal,
-    /// Its name and version.
-    version: String,
 }
 
 /// How an engine creates containers and isolates them from the user.
@@ -71,6 +60,27 @@ pub(super) struct EngineProperties {
     pub(super) storage: Option<AbsPath>,
 }
 
+/// The user and the group that a command in a container runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContainerUser {
+    /// The user id.
+    pub(super) uid: u32,
+    /// The group id.
+    pub(super) gid: u32,
+}
+
+impl ContainerUser {
+    /// The root user.
+    pub(super) const ROOT: Self = Self { uid: 0, gid: 0 };
+}
+
+impl Display for ContainerUser {
+    /// Writes it as the engine reads it: `UID:GID`.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.uid, self.gid)
+    }
+}
+
 /// An image that the engine has.
 #[derive(Clone, Debug)]
 pub struct LocalImage {
@@ -80,44 +90,10 @@ pub struct LocalImage {
 
 impl EngineClient {
     /// Connects to the engine that `host` names, as `DOCKER_HOST` does, or otherwise to the first
-    /// that answers at a default socket. An address with `ssh://` needs variables of the user's
-    /// environment `env`. The error reports what was found instead and how to fix it.
-    pub async fn connect(host: Option<&str>, env: &BTreeMap<String, String>) -> Result<Self> {
-        let Some(address) = host.filter(|host| host.starts_with(SSH_SCHEME)) else {
-            return Self::connect_here(host).await;
-        };
-        let host = address.parse::<SshEngineHost>().map_err(|reason| {
-            let message = format!("`{address}` is not the address of a machine: {reason}");
-            Error::new(ErrorKind::Environment, message).with_hint(ADDRESS_HINT)
-        })?;
-        let tunnel = SshTunnel::open(host, env).await?;
-        let socket = format!("unix://{}", tunnel.socket());
-        let client = Self::connect_here(Some(&socket)).await.map_err(|error| {
-            let message = format!("the engine on `{}` cannot be used: {error}", tunnel.host());
-            Error::new(ErrorKind::Environment, message).with_hint(format!(
-                "check it there: ssh {} docker info",
-                tunnel.host().destination()
-            ))
-        })?;
-        Ok(Self {
-            properties: EngineProperties {
-                // Nothing of this machine is mounted there, so owners and labels of files do not
-                // matter, and what it stores fills no disk here.
-                maps_users: false,
-                has_selinux: false,
-                storage: None,
-                ..client.properties
-            },
-            tunnel: Some(Arc::new(tunnel)),
-            ..client
-        })
-    }
-
-    /// Connects to an engine on this machine, or whose socket is forwarded here.
-    async fn connect_here(host: Option<&str>) -> Result<Self> {
+    /// that answers at a default socket. The error reports what was found instead and how to fix it.
+    pub async fn connect(host: Option<&str>) -> Result<Self> {
         let discovery = find_engine(host).await;
-        let EngineDiscovery::Socket(socket, DaemonStatus::Answers(kind, version)) = &discovery
-        else {
+        let EngineDiscovery::Socket(socket, DaemonStatus::Answers(kind, _)) = &discovery else {
             let error = Error::new(ErrorKind::Environment, discovery.describe());
             let error = discovery.remedy().into_iter().fold(error, Error::with_hint);
             return Err(error.with_hint(
@@ -157,43 +133,8 @@ impl EngineClient {
                 has_selinux: has_option("selinux"),
                 storage: info.docker_root_dir.and_then(AbsPath::new),
             },
-            tunnel: None,
-            is_copying: false,
             refusal,
-            version: version.clone(),
         })
-    }
-
-    /// Returns the same connection for containers that work on copies, wherever the engine is.
-    pub(super) fn with_copies(&self) -> Self {
-        Self {
-            is_copying: true,
-            ..self.clone()
-        }
-    }
-
-    /// Returns whether files are sent to containers and fetched from them, instead of being
-    /// mounted.
-    pub(super) fn has_copies(&self) -> bool {
-        self.is_copying || self.tunnel.is_some()
-    }
-
-    /// Returns the machine of the engine, if it is another one.
-    pub fn host(&self) -> Option<&SshEngineHost> {
-        self.tunnel.as_ref().map(|tunnel| tunnel.host())
-    }
-
-    /// Connects to the engine's machine again, if it is another one and the connection was lost.
-    pub(super) async fn ensure_connected(&self) -> Result<()> {
-        match &self.tunnel {
-            Some(tunnel) => tunnel.ensure_connected().await,
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the name and the version of the engine.
-    pub fn version(&self) -> &str {
-        &self.version
     }
 
     /// Checks that the engine has the image of a container. Nothing is pulled: the user must
@@ -201,7 +142,7 @@ impl EngineClient {
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let image = match self.api.inspect_image(name).await {
             Ok(image) => image,
-            Err(error) if is_missing(&error) => return Err(missing_image_error(name, self.host())),
+            Err(error) if is_missing(&error) => return Err(missing_image_error(name)),
             Err(error) => {
                 return Err(engine_failure(
                     &format!("cannot inspect the image `{name}`"),
@@ -219,23 +160,16 @@ impl EngineClient {
         })
     }
 
-    /// Returns the user of commands. Where directories are mounted, it is chosen so that files they
-    /// create belong to the user outside. Where files are copies it is never root, who owns the
-    /// directories above what is sent, and could move read-only directories away and create others
-    /// in their place.
+    /// Returns the user of commands, chosen so that files that they create belong to the user
+    /// outside.
     pub(super) fn container_user(&self) -> ContainerUser {
-        let user = if self.properties.is_rootless {
+        if self.properties.is_rootless {
             ContainerUser::ROOT
         } else {
             ContainerUser {
                 uid: getuid().as_raw(),
                 gid: getgid().as_raw(),
             }
-        };
-        if self.has_copies() {
-            user.unless_root()
-        } else {
-            user
         }
     }
 }
@@ -243,19 +177,7 @@ impl EngineClient {
 /// Default `PATH` if an image sets none, the same as Docker's.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-fn missing_image_error(name: &str, host: Option<&SshEngineHost>) -> Error {
-    if let Some(host) = host {
-        let message = format!("the image `{name}` is not on `{host}`");
-        let copy = format!(
-            "docker save {name} | ssh {} docker load",
-            host.destination()
-        );
-        return Error::new(ErrorKind::Environment, message)
-            .with_hint(copy)
-            .with_hint(format!(
-                "or build it there: DOCKER_HOST={host} massgen docker build"
-            ));
-    }
+fn missing_image_error(name: &str) -> Error {
     let message = format!("the image `{name}` is not on this machine");
     let error = Error::new(ErrorKind::Environment, message);
     match name {
@@ -293,11 +215,6 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
             ..
         }
     )
-}
-
-/// Returns whether an error is a reply of an engine, which is connected then.
-pub(super) fn is_reply(error: &EngineError) -> bool {
-    matches!(error, EngineError::DockerResponseServerError { .. })
 }
 
 /// Converts an engine error to an error of a command, for its agent.

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
 use bollard::exec::CreateExecOptions;
-use futures_util::Stream;
-use futures_util::stream::try_unfold;
 use rustix::fd::OwnedFd;
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -16,20 +14,18 @@ use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::client::{EngineClient, expect_id};
 use crate::world::sandbox::docker::exec_output::{
     EngineExecInput, EngineExecOutput, ExecStream, start_exec,
 };
-use crate::world::sandbox::running_commands::{ContainerCommandId, sweep_program};
-use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
+use crate::world::sandbox::running_commands::{ContainerCommandId, shell_script, sweep_program};
 
 /// Script that runs a command and kills what it leaves behind.
 const COMMAND_SCRIPT: &str = concat!(include_str!("command.sh"), "exit $status\n");
 /// Beginning of what an engine writes instead of a command's output if it cannot start it.
 pub(super) const START_FAILURE_PREFIX: &str = "OCI runtime exec failed";
-/// Timeout for the engine to report the exit status after the end of the output. On a slow
-/// connection to another machine, its answer comes after what is being transferred.
+/// Timeout for the engine to report the exit status after the end of the output.
 const STATUS_TIME_MAX: Duration = Duration::from_mins(1);
 /// Interval between two polls of the exit status.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -79,23 +75,13 @@ impl ContainerCommand {
     /// Creates a command that kills everything that `user` may kill, except the commands with these
     /// ids.
     pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
-        Self::of_program(user, sweep_program(spared))
-    }
-
-    fn of_program(user: ContainerUser, program: Vec<String>) -> Self {
         Self {
-            program,
+            program: sweep_program(spared),
             env: BTreeMap::new(),
             dir: None,
             user,
             has_input: false,
         }
-    }
-}
-
-impl From<HelperCommand> for ContainerCommand {
-    fn from(helper: HelperCommand) -> Self {
-        Self::of_program(helper.user, helper.program)
     }
 }
 
@@ -139,18 +125,6 @@ impl ContainerExec {
     /// Returns the engine's id of the command.
     pub(super) fn id(&self) -> &str {
         &self.id
-    }
-
-    /// Returns its standard output in parts; its standard error is dropped.
-    pub(super) fn into_stdout(self) -> impl Stream<Item = Result<Vec<u8>, EngineError>> {
-        try_unfold(self.output, async |mut output| {
-            let part = output.next_part().await?;
-            let stdout = part.map(|part| match part.stream {
-                ExecStream::Stdout => part.bytes,
-                ExecStream::Stderr | ExecStream::Stdin => Vec::new(),
-            });
-            Ok::<_, EngineError>(stdout.map(|bytes| (bytes, output)))
-        })
     }
 
     /// Returns its standard input, if it has one that was not taken before.

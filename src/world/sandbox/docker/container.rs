@@ -13,10 +13,9 @@ use crate::config::docker::{CONTAINER_HOME, DockerConfig};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
-use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::container_owner::ContainerOwner;
-use crate::world::sandbox::docker::client::{LocalImage, is_missing};
+use crate::world::sandbox::docker::client::{LocalImage, command_error, is_missing};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
@@ -24,10 +23,8 @@ use crate::world::sandbox::docker::instance::REMOVED_MESSAGE;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
-use crate::world::sandbox::sent_files::SentFiles;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
@@ -64,8 +61,6 @@ pub struct AgentContainer {
     container: ReplaceableContainer,
     notes: Vec<String>,
     dependency_hashes: Mutex<DependencyHashes>,
-    /// What is in it, if its engine is on another machine.
-    sent_files: Mutex<SentFiles>,
 }
 
 impl AgentContainer {
@@ -80,9 +75,6 @@ impl AgentContainer {
         user: HostUser<'_>,
         reachable: &ReachablePaths,
     ) -> Result<Self> {
-        if let Some(host) = engine.client.host() {
-            expect_available_over_ssh(config, host)?;
-        }
         let credentials = ContainerCredentials::gather(&config.credentials, user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = credentials.env;
@@ -95,18 +87,27 @@ impl AgentContainer {
             config: config.clone(),
             limits: *owner.limits,
             files: credentials.files,
+            unique_directory: owner.origin.unique_directory.clone(),
         };
         let container =
             ReplaceableContainer::start_new(engine, spec, env, owner.workspace, reachable)?;
         let mut notes = credentials.notes;
         notes.extend(container.install_packages());
-        notes.extend(container.movable_trees_note(reachable));
         Ok(Self {
             container,
             notes,
             dependency_hashes: Mutex::default(),
-            sent_files: Mutex::new(SentFiles::new(owner.origin.state, *owner.limits)),
         })
+    }
+
+    /// Returns the isolation of the commands, for people.
+    pub(in crate::world::sandbox) fn isolation(&self) -> ExecutionIsolation {
+        ContainerEngine::isolation(&self.container.spec.config.image)
+    }
+
+    /// Returns what of the config is not available.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Returns its name, as the engine lists it.
@@ -116,9 +117,9 @@ impl AgentContainer {
 
     /// Mounts other directories, or the same ones with other permissions. Background commands end.
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
-    /// for running commands. If the engine is on another machine, the files are sent there instead.
+    /// for running commands.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
-        self.lock_with_paths(reachable, None).map(drop)
+        self.container.lock_with_mounts(reachable).map(drop)
     }
 
     /// Stops and removes it. A second call has no effect.
@@ -135,6 +136,19 @@ impl AgentContainer {
         limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         self.run_locked(self.container.lock(), command, dir, limits)
+    }
+
+    /// Runs a command like [`AgentContainer::run`], with access to `reachable` only, whatever other
+    /// commands mount meanwhile.
+    pub fn run_with_paths(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        reachable: &ReachablePaths,
+        limits: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let guard = self.container.lock_with_mounts(reachable);
+        self.run_locked(guard.map_err(io::Error::other)?, command, dir, limits)
     }
 
     /// Runs an agent's command in the locked container and waits for its end.
@@ -164,21 +178,6 @@ impl AgentContainer {
         Ok(timed_output)
     }
 
-    /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks
-    /// the container. No other mounts replace these while the lock is held.
-    fn lock_with_paths(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: Option<&CommandInterrupt>,
-    ) -> Result<ContainerGuard<'_>> {
-        let container = &self.container;
-        if container.engine.client.has_copies() {
-            container.send_files(&self.sent_files, reachable, interrupt)?;
-            return Ok(container.lock());
-        }
-        container.lock_with_mounts(reachable)
-    }
-
     /// Converts the result of a command. A container that was removed from outside is replaced by
     /// another.
     fn handle_result<T>(
@@ -189,48 +188,17 @@ impl AgentContainer {
         match result {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);
-                let recreate_result = self.container.recreate_unsent(&self.sent_files);
-                recreate_result.map_err(io::Error::other)?;
+                self.container.recreate().map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED_MESSAGE))
             }
-            result => result.map_err(|error| self.container.describe_failure(error)),
+            result => result.map_err(command_error),
         }
     }
-}
 
-impl CommandContainer for AgentContainer {
-    fn isolation(&self) -> ExecutionIsolation {
-        let container = &self.container;
-        container.engine.isolation(&container.spec.config.image)
-    }
-
-    fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    fn refusal_of_programs(&self) -> &'static str {
-        "do not run in containers"
-    }
-
-    fn prepare(&self, reachable: &ReachablePaths) -> Result<()> {
-        self.remount(reachable)
-    }
-
-    /// Mounts the paths as [`AgentContainer::remount`] does: the command has access to them only,
-    /// whatever other commands mount meanwhile. On another machine, it also finds what they send
-    /// there meanwhile.
-    fn run_with_paths(
-        &self,
-        command: &str,
-        dir: &AbsPath,
-        reachable: &ReachablePaths,
-        limits: CommandWaitLimits<'_>,
-    ) -> io::Result<CommandOutput> {
-        let guard = self.lock_with_paths(reachable, Some(limits.interrupt));
-        self.run_locked(guard.map_err(io::Error::other)?, command, dir, limits)
-    }
-
-    fn follow(
+    /// Runs a command in a directory, alongside others, until it ends or is interrupted, and passes
+    /// its output on both streams to `on_output`. It has access to `reachable` only. Blocks, and
+    /// must not be called from an event loop.
+    pub fn follow(
         &self,
         command: &str,
         dir: &AbsPath,
@@ -241,7 +209,7 @@ impl CommandContainer for AgentContainer {
         let container = &self.container;
         let running_command = container.register_command();
         let container_command = container.agent_command(command, dir, &running_command);
-        let guard = self.lock_with_paths(reachable, Some(interrupt));
+        let guard = container.lock_with_mounts(reachable);
         let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(container);
         let exec = match container.start(&guard, container_command) {
@@ -264,23 +232,12 @@ impl CommandContainer for AgentContainer {
             command_run.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
         let process = command_run.process_mut();
         let exit_reason =
-            exit_reason.map_err(|error| container.describe_failure(process.take_failure(error)))?;
+            exit_reason.map_err(|error| command_error(process.take_failure(error)))?;
         if process.was_terminated() {
             let removal = container.end_leftovers(&container.lock(), &running_command.id);
-            removal.map_err(|error| container.describe_failure(error))?;
-            // If the connection hangs, the command was not killed, and no error says so.
-            container.record_lost_command();
+            removal.map_err(command_error)?;
         }
         Ok(exit_reason)
-    }
-
-    fn fetch_changes(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
-    ) -> io::Result<Vec<String>> {
-        self.container
-            .fetch_changes(&self.sent_files, reachable, interrupt)
     }
 }
 

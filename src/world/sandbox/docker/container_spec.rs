@@ -11,7 +11,6 @@ use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
-use crate::world::sandbox::container_owner::FIRST_PROCESS;
 use crate::world::sandbox::docker::client::EngineClient;
 use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::docker::seccomp_profile;
@@ -22,6 +21,9 @@ use crate::world::sys::sandbox::privileges::{
     CORE_BYTES, LOCKED_BYTES, MESSAGE_QUEUE_BYTES, PENDING_SIGNALS,
 };
 
+/// The first process of a container: it reaps orphaned processes. The number is the longest time
+/// that every `sleep` accepts, in seconds.
+const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
 /// Capabilities that even an agent that may become root does not get: raw packets, device files.
 const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
 
@@ -38,6 +40,8 @@ pub(super) struct ContainerSpec {
     pub(super) limits: ResourceLimits,
     /// The credential files, each with its path in the container.
     pub(super) files: BTreeMap<AbsPath, AbsPath>,
+    /// An empty directory with a random name, which the engine must see.
+    pub(super) unique_directory: AbsPath,
 }
 
 impl ContainerSpec {
@@ -47,10 +51,9 @@ impl ContainerSpec {
         client: &EngineClient,
         reachable: &ReachablePaths,
     ) -> Result<MountPlan> {
-        if client.has_copies() {
-            return Ok(MountPlan::default());
-        }
-        MountPlan::plan(reachable, &self.files, &client.socket)
+        let mut mounts = MountPlan::plan(reachable, &self.files, &client.socket)?;
+        mounts.add_test_mount(&self.unique_directory, reachable);
+        Ok(mounts)
     }
 
     /// Returns whether a path of a container changes when the container is created.

@@ -1,5 +1,5 @@
 //! One request to an engine, on a connection of its own. An engine is not trusted to be brief: no
-//! more than a named number of bytes of a reply is received, unless its reader bounds it.
+//! more than a named number of bytes of a reply is received, apart from the output of a command.
 
 use std::error::Error as StdError;
 use std::io;
@@ -13,7 +13,7 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::uri::PathAndQuery;
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -24,8 +24,6 @@ use crate::world::io::http::causes;
 
 /// The largest reply, in bytes: enough for the changes of a container with 500,000 files.
 const REPLY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// End of the path of a request for an archive of files.
-const ARCHIVE_PATH_END: &str = "/archive";
 
 /// A reply was refused because of its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -50,9 +48,9 @@ impl ReplyRefusal {
     }
 }
 
-/// Sends a request to the engine at `socket` and returns the head of its reply. An archive of
-/// files, and what follows after an upgrade of the connection, are bounded where they are read;
-/// every other reply ends with an error after [`REPLY_BYTES_MAX`], which `refusal` records.
+/// Sends a request to the engine at `socket` and returns the head of its reply. What follows after
+/// an upgrade of the connection is bounded where it is read; every other reply ends with an error
+/// after [`REPLY_BYTES_MAX`], which `refusal` records.
 pub(super) async fn send_request<B>(
     socket: &AbsPath,
     request: Request<B>,
@@ -78,7 +76,6 @@ where
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let (mut head, body) = request.into_parts();
-    let is_download = head.method == Method::GET && head.uri.path().ends_with(ARCHIVE_PATH_END);
     let target = head
         .uri
         .path_and_query()
@@ -99,8 +96,7 @@ where
     // What goes wrong with it is reported to the reader of the reply.
     drop(tokio::spawn(connection.with_upgrades()));
     let reply = sender.send_request(Request::from_parts(head, body)).await?;
-    let status = reply.status();
-    if status == StatusCode::SWITCHING_PROTOCOLS || (is_download && status.is_success()) {
+    if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
         is_unbounded.store(true, Ordering::Release);
     }
     Ok(reply)
@@ -192,7 +188,6 @@ mod tests {
     /// Returns how many bytes of a body arrive from an engine that sends `size_bytes` zeros, with a
     /// limit of 2 MiB.
     async fn received(
-        method: Method,
         path: &str,
         status: &str,
         size_bytes: u64,
@@ -216,7 +211,6 @@ mod tests {
             String::from_utf8_lossy(&request[..count]).into_owned()
         });
         let request = Request::builder()
-            .method(method)
             .uri(format!("unix://engine{path}"))
             .body(Empty::<Bytes>::new())
             .unwrap();
@@ -234,23 +228,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_is_bounded_and_an_archive_is_not() {
-        let get = Method::GET;
+    async fn a_reply_is_bounded() {
         let no_refusal = ReplyRefusal::default();
         let list = "/containers/json?all=true";
-        let small_reply = received(get.clone(), list, "200 OK", MIB, &no_refusal).await;
+        let small_reply = received(list, "200 OK", MIB, &no_refusal).await;
         assert_eq!(small_reply.unwrap(), MIB);
-        let archive = "/containers/x/archive?path=%2Fws";
-        let whole_reply = received(get.clone(), archive, "200 OK", 4 * MIB, &no_refusal).await;
-        assert_eq!(whole_reply.unwrap(), 4 * MIB);
         assert_eq!(no_refusal.reason(), None);
-        for (method, path, status) in [
-            (get.clone(), "/containers/json", "200 OK"),
-            (get, archive, "500 Error"),
-            (Method::PUT, archive, "200 OK"),
+        for (path, status) in [
+            (list, "200 OK"),
+            ("/containers/x/archive?path=%2Fws", "200 OK"),
+            ("/containers/x/archive?path=%2Fws", "500 Error"),
         ] {
             let refusal = ReplyRefusal::default();
-            let refused_reply = received(method, path, status, 4 * MIB, &refusal).await;
+            let refused_reply = received(path, status, 4 * MIB, &refusal).await;
             let error = refused_reply.unwrap_err();
             assert_eq!(refusal.reason(), Some(EngineReplyTooLargeError));
             assert_eq!(

@@ -15,7 +15,7 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::config::docker::CONTAINER_HOME;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::client::{EngineClient, engine_failure};
 use crate::world::sandbox::docker::credentials::container_path;
 use crate::world::sandbox::home::GIT_SETTINGS;

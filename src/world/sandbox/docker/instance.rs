@@ -8,6 +8,7 @@ use bollard::query_parameters::{
     RenameContainerOptions, StartContainerOptions,
 };
 
+use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::cleanup::{remove_container, remove_image};
@@ -20,6 +21,8 @@ use crate::world::sandbox::docker::mounts::MountPlan;
 /// Message to an agent whose container is gone.
 pub(super) const REMOVED_MESSAGE: &str = "the container was removed from outside, with what ran and was installed \
                                   in it; there is a new one now";
+/// What Docker and Podman say if they do not have a directory that is to be mounted.
+const MISSING_SOURCES: [&str; 2] = ["bind source path does not exist", "statfs "];
 /// Inspects a container without counting its bytes.
 const NO_SIZE: Option<InspectContainerOptions> = None;
 /// Suffix of a container's name while another replaces it.
@@ -112,20 +115,6 @@ impl ContainerInstance {
         Ok(())
     }
 
-    /// Removes it and creates another with the same mounts, in which nothing is that was in this
-    /// one. If that fails or is given up, it can be called again.
-    pub(super) async fn start_over(
-        &mut self,
-        client: &EngineClient,
-        spec: &ContainerSpec,
-    ) -> Result<()> {
-        // It is removed by name: an earlier call may have lost the connection before the new id
-        // arrived.
-        remove_container(client, &spec.name).await?;
-        self.id = create_and_start(client, spec, &spec.config.image, &self.mounts).await?;
-        Ok(())
-    }
-
     /// Returns whether it was removed from outside.
     async fn is_removed(&self, client: &EngineClient) -> bool {
         let reply = client.api.inspect_container(&self.id, NO_SIZE).await;
@@ -134,8 +123,6 @@ impl ContainerInstance {
 
     /// Stops and removes it, with the image of its changes.
     pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
-        // The connection may have been lost since the last command.
-        client.ensure_connected().await?;
         remove_container(client, &self.id).await?;
         match self.saved_image {
             Some(image) => remove_image(client, &image).await,
@@ -232,8 +219,13 @@ fn start_error(image: &str, error: EngineError) -> Error {
     let failure = engine_failure(&format!("cannot start a container of `{image}`"), error);
     if message.contains("/bin/sh") {
         failure.with_hint("the image needs `/bin/sh`: use one with a shell")
-    } else if message.contains("bind source path does not exist") {
-        failure.with_hint("the engine must have the directories of this machine at the same paths")
+    } else if MISSING_SOURCES.iter().any(|text| message.contains(text)) {
+        failure
+            .with_hint(
+                "the engine does not see massgen's files: it is on another machine, or massgen runs in \
+                 a container or a CI job",
+            )
+            .with_hint(ELSEWHERE_HINT)
     } else {
         failure
     }

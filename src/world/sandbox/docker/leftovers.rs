@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
 
-use crate::world::sandbox::container_user::ContainerUser;
-use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
+use crate::world::sandbox::docker::client::ContainerUser;
+use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::running_commands::ContainerCommandId;
 
@@ -57,30 +57,5 @@ impl ReplaceableContainer {
             // Whether it has helped shows in the command's own end.
             self.engine.block_on(sweep.drain_output(SWEEP_TIME_MAX));
         }
-    }
-
-    /// Kills everything in the container that runs as `user` and belongs to no running command, and
-    /// waits until that is done.
-    pub(super) fn sweep_user(
-        &self,
-        guard: &ContainerGuard<'_>,
-        user: ContainerUser,
-    ) -> Result<(), EngineError> {
-        // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running_commands = self
-            .running_commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let sweep = self.start(
-            guard,
-            ContainerCommand::sweep(user, &running_commands.ids()),
-        )?;
-        let id = sweep.id().to_owned();
-        let client = &self.engine.client;
-        let status = self.engine.block_on(async {
-            sweep.drain_output(SWEEP_TIME_MAX).await;
-            exit_status(client, &id).await
-        });
-        status.map(drop)
     }
 }

@@ -1,13 +1,11 @@
-//! Containers: discovery of a Docker or Podman engine, here or over SSH, the containers of each
-//! agent, and their commands. A container is restricted to the same grants as the file tools of its
-//! agent. It must never decide what is granted, and nothing is set up unless the config asks for
+//! Containers: discovery of a Docker or Podman engine on this machine, the containers of each agent,
+//! and their commands. A container is restricted to the same grants as the file tools of its agent.
+//! It must never decide what is granted, and nothing is set up unless the config asks for
 //! containers.
 
 mod seccomp_profile;
 pub mod credentials;
 pub mod socket;
-mod socket_directory;
-mod ssh_tunnel;
 mod engine_request;
 mod exec_output;
 pub mod client;
@@ -24,7 +22,5 @@ mod leftovers;
 mod process;
 mod execution;
 mod packages;
-mod ssh_limits;
-mod file_transfer;
 pub mod container;
 pub mod server_container;

@@ -17,6 +17,8 @@ use crate::world::sys::state_files::{dir, file};
 const MOUNTS_MAX: usize = 2_000;
 /// Size of the empty directory that covers a hidden one, in bytes.
 const EMPTY_DIRECTORY_BYTES: u32 = 64 * 1024;
+/// Where the directory that the engine must see is mounted.
+const TEST_MOUNT: &str = "/run/massgen";
 /// File that covers a hidden file: it reads as empty.
 const EMPTY_FILE: &str = "/dev/null";
 
@@ -83,6 +85,19 @@ impl MountPlan {
                 .with_hint("grant a smaller directory: each protected name in it is a mount"));
         }
         Ok(mounts)
+    }
+
+    /// Adds a mount of `directory`, unless the agent's own paths are there.
+    pub(super) fn add_test_mount(&mut self, directory: &AbsPath, reachable: &ReachablePaths) {
+        let target = AbsPath::new(TEST_MOUNT)
+            .filter(|target| reachable.accessible_path_for(target).is_none());
+        self.0.extend(target.map(|target| {
+            let entry = MountEntry::Shared {
+                source: directory.clone(),
+                permission: Permission::Read,
+            };
+            (target, entry)
+        }));
     }
 
     fn share(&mut self, path: &AbsPath, permission: Permission, reachable: &ReachablePaths) {

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
 use crate::world::io::files::read_regular_file;
-use crate::world::sandbox::container_user::ContainerUser;
+use crate::world::sandbox::docker::client::ContainerUser;
 use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};

@@ -2,8 +2,6 @@
 //! place while a caller relies on it. It knows which commands run in it.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -15,7 +13,6 @@ use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
-use crate::world::sandbox::docker::client::{command_error, is_reply};
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
@@ -37,8 +34,6 @@ pub(super) struct ReplaceableContainer {
     /// The agent's workspace.
     pub(super) workspace: AbsPath,
     pub(super) running_commands: Mutex<RunningCommands>,
-    /// Whether commands that are over here may still run on another machine.
-    pub(super) has_lost_commands: AtomicBool,
     /// `None` once the container is closed.
     instance: RwLock<Option<ContainerInstance>>,
 }
@@ -61,7 +56,6 @@ impl ReplaceableContainer {
             env,
             workspace: workspace.clone(),
             running_commands: Mutex::default(),
-            has_lost_commands: AtomicBool::new(false),
             instance: RwLock::new(Some(instance)),
         })
     }
@@ -178,36 +172,6 @@ impl ReplaceableContainer {
         instance.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Converts an engine's error to one of a command. If the connection to the engine's machine
-    /// was lost, that is the reason. There the command may still run after any error, so it is
-    /// killed before the next one: when this looks, another command may have connected again, which
-    /// hides the loss.
-    pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
-        let loss_reason = self.loss_reason(&error);
-        self.record_lost_command();
-        loss_reason.map_or_else(|| command_error(error), io::Error::other)
-    }
-
-    /// Returns why the connection to the engine's machine was lost, if it was and that caused
-    /// `error`.
-    pub(super) fn loss_reason(&self, error: &EngineError) -> Option<String> {
-        // An engine that replies is still connected: looking for the reason of a lost connection
-        // would only wait for a timeout.
-        if is_reply(error) {
-            None
-        } else {
-            self.engine.loss_reason()
-        }
-    }
-
-    /// Records that a command may still run, if the engine is on another machine: it is killed
-    /// before the next one.
-    pub(super) fn record_lost_command(&self) {
-        if self.engine.client.has_copies() {
-            self.has_lost_commands.store(true, Ordering::Release);
-        }
-    }
-
     /// Registers a command.
     pub(super) fn register_command(&self) -> RunningCommand {
         let mut running_commands = self
@@ -220,16 +184,6 @@ impl ReplaceableContainer {
     /// Starts a command. A container that was stopped from outside, or by its own memory limit, is
     /// started again first.
     pub(super) fn start(
-        &self,
-        guard: &ContainerGuard<'_>,
-        container_command: ContainerCommand,
-    ) -> std::result::Result<ContainerExec, EngineError> {
-        self.engine
-            .block_on(self.start_async(guard, container_command))
-    }
-
-    /// Starts a command like [`Self::start`], without blocking.
-    pub(super) async fn start_async(
         &self,
         guard: &ContainerGuard<'_>,
         container_command: ContainerCommand,
@@ -247,7 +201,9 @@ impl ReplaceableContainer {
                 started => started,
             }
         };
-        let start_result = timeout(START_TIME_MAX, start).await;
+        let start_result = self
+            .engine
+            .block_on(async { timeout(START_TIME_MAX, start).await });
         start_result.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 }

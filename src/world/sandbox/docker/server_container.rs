@@ -1,31 +1,27 @@
 //! Containers of servers: each instance of a server program of an agent has one of its own, which
-//! is removed when the program has ended. The program itself changes nothing on this machine: it
-//! writes to copies, from which massgen fetches the changes between calls.
+//! is removed when the program has ended.
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use crate::config::docker::{ContainerNetwork, DockerConfig};
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::permissions::grant::Permission;
-use crate::sandbox_policy::AccessiblePath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::tools::served::ServerName;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::container_owner::ContainerOwner;
+use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::{ContainerCommand, forward_input};
 use crate::world::sandbox::docker::container::fixed_variables;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::ReplaceableContainer;
-use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
-use crate::world::sandbox::sent_files::SentFiles;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
 
 /// Creates the containers of one server of an agent. A clone is the same.
@@ -39,7 +35,6 @@ struct ServerContainersState {
     spec: ContainerSpec,
     env: BTreeMap<String, String>,
     workspace: AbsPath,
-    state: AbsPath,
     /// The number of containers so far.
     count: AtomicU64,
 }
@@ -59,8 +54,6 @@ pub struct ContainerProgram {
 #[derive(Debug)]
 pub struct ServerContainer {
     container: ReplaceableContainer,
-    /// What is in it, if its files are copies.
-    sent_files: Mutex<SentFiles>,
     notes: Vec<String>,
 }
 
@@ -78,9 +71,6 @@ impl ServerContainers {
     ) -> Result<Self> {
         let ContainerOwner { agent, origin, .. } = owner;
         let config = config.for_server(None);
-        if let Some(host) = engine.client.host() {
-            expect_available_over_ssh(&config, host)?;
-        }
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = fixed_variables(&image);
         env.extend(owner.config_env.clone());
@@ -91,20 +81,20 @@ impl ServerContainers {
             config,
             limits: *owner.limits,
             files: BTreeMap::new(),
+            unique_directory: origin.unique_directory.clone(),
         };
         Ok(Self(Arc::new(ServerContainersState {
             engine: engine.clone(),
             spec,
             env,
             workspace: owner.workspace.clone(),
-            state: origin.state.clone(),
             count: AtomicU64::default(),
         })))
     }
 
     /// Returns the isolation of the server, for people.
     pub fn isolation(&self) -> ExecutionIsolation {
-        self.0.engine.isolation(&self.0.spec.config.image)
+        ContainerEngine::isolation(&self.0.spec.config.image)
     }
 
     /// Returns whether the containers have a network.
@@ -113,82 +103,28 @@ impl ServerContainers {
     }
 
     /// Creates a container in which a program can access `reachable`, and installs the packages
-    /// that the config lists. If the engine is on another machine, or something is writable, the
-    /// files are sent there. Blocks, and must not be called from an event loop; an interrupt ends
-    /// the sending.
-    pub(in crate::world) fn create(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
-    ) -> Result<ServerContainer> {
+    /// that the config lists. Blocks, and must not be called from an event loop.
+    pub(in crate::world) fn create(&self, reachable: &ReachablePaths) -> Result<ServerContainer> {
         let ServerContainersState {
             engine,
             spec,
             env,
             workspace,
-            state,
             count,
         } = &*self.0;
-        engine.ensure_connected()?;
-        let is_writable = |open_path: &AccessiblePath| open_path.permission == Permission::Write;
-        let engine = if reachable.open.iter().any(is_writable) {
-            &engine.with_copies()
-        } else {
-            engine
-        };
         let number = count.fetch_add(1, Ordering::Relaxed);
         let spec = ContainerSpec {
             name: format!("{}-{number}", spec.name),
             ..spec.clone()
         };
-        let sent_files = SentFiles::new(state, spec.limits);
         let container =
             ReplaceableContainer::start_new(engine, spec, env.clone(), workspace, reachable)?;
-        let mut notes = container.install_packages();
-        notes.extend(container.movable_trees_note(reachable));
-        let server_container = ServerContainer {
-            container,
-            sent_files: Mutex::new(sent_files),
-            notes,
-        };
-        server_container.send_files(reachable, interrupt)?;
-        Ok(server_container)
+        let notes = container.install_packages();
+        Ok(ServerContainer { container, notes })
     }
 }
 
 impl ServerContainer {
-    /// Returns whether its files are copies.
-    pub(in crate::world) fn has_copies(&self) -> bool {
-        self.container.engine.client.has_copies()
-    }
-
-    /// Sends what changed of the files that the program may read, and removes there what it may no
-    /// longer read. Where they are mounted, nothing is sent. Blocks, and must not be called from an
-    /// event loop; an interrupt ends it.
-    pub(in crate::world) fn send_files(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
-    ) -> Result<()> {
-        if !self.has_copies() {
-            return Ok(());
-        }
-        self.container
-            .send_files(&self.sent_files, reachable, Some(interrupt))
-    }
-
-    /// Fetches what the program has changed where it may write, and writes it here as far as the
-    /// rules allow it, while the program continues. Returns notes about what was refused. Blocks
-    /// until a few seconds after an interrupt.
-    pub(in crate::world) fn fetch_changes(
-        &self,
-        reachable: &ReachablePaths,
-        interrupt: &CommandInterrupt,
-    ) -> io::Result<Vec<String>> {
-        self.container
-            .fetch_changes(&self.sent_files, reachable, interrupt)
-    }
-
     /// Starts the program, which ends with all of the container when it is dropped. Only one runs
     /// at a time. Blocks, and must not be called from an event loop.
     ///
@@ -214,7 +150,7 @@ impl ServerContainer {
         let disks = guard.disk_watch(container);
         let start_result = container.start(&guard, container_command);
         drop(guard);
-        let mut exec = start_result.map_err(|error| container.describe_failure(error))?;
+        let mut exec = start_result.map_err(command_error)?;
         for note in &self.notes {
             stderr_filter(Some(&format!("massgen: {note}\n")));
         }
@@ -241,9 +177,8 @@ impl ServerContainer {
                 ..ProcessBounds::default()
             };
             let exit_reason = command_run.run_to_end(&mut [errors], &bounds);
-            exit_reason.map_err(|error| {
-                container.describe_failure(command_run.process_mut().take_failure(error))
-            })
+            exit_reason
+                .map_err(|error| command_error(command_run.process_mut().take_failure(error)))
         };
         let process = StdioProcess::follow(errors, stderr_filter, Box::new(run_to_end))?;
         let pipes = StdioPipes {

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::path::AbsPath;
 
 /// Timeout for a daemon's reply to a ping.
@@ -35,7 +36,7 @@ impl EngineDiscovery {
         let (socket, daemon) = match self {
             EngineDiscovery::OtherAddress(host) => {
                 return format!(
-                    "`DOCKER_HOST` is `{host}`: expected a local Unix socket, or `ssh://HOST`"
+                    "`DOCKER_HOST` is `{host}`: expected a Unix socket of this machine"
                 );
             }
             EngineDiscovery::NoSocket(sockets) => {
@@ -59,9 +60,7 @@ impl EngineDiscovery {
     /// Returns what the user can do about it; `None` if an engine answers.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            EngineDiscovery::OtherAddress(_) => Some(
-                "export DOCKER_HOST=unix:///var/run/docker.sock   # or ssh://HOST for another machine",
-            ),
+            EngineDiscovery::OtherAddress(_) => Some(ELSEWHERE_HINT),
             EngineDiscovery::NoSocket(_) => Some("sudo apt-get install docker.io"),
             EngineDiscovery::Socket(_, DaemonStatus::Answers(..)) => None,
             EngineDiscovery::Socket(_, DaemonStatus::AccessDenied) => Some(

@@ -17,13 +17,12 @@ pub(crate) const ABANDONED_AFTER: Duration = Duration::from_mins(1);
 /// Maximum number of names in a directory that are inspected.
 const NAMES_MAX: usize = 100_000;
 
-/// Removes the directory `path` if it is the user's, no process has locked it, and `is_used` does
-/// not know of another use. What cannot be removed stays for the next caller.
-pub(crate) fn remove_abandoned(path: &AbsPath, is_used: impl FnOnce(&AbsPath) -> bool) {
+/// Removes the directory `path` if it is the user's and no process has locked it. What cannot be
+/// removed stays for the next caller.
+pub(crate) fn remove_abandoned(path: &AbsPath) {
     if is_owned_by_user(path)
         && let Ok(DirLockAttempt::Acquired(lock)) = try_lock(path)
         && lock.is_for(path)
-        && !is_used(path)
     {
         clear::remove(path).unwrap_or_default();
     }
@@ -42,7 +41,7 @@ pub(crate) fn sweep(directory: &AbsPath) {
             continue;
         }
         if file::is_directory(&path) {
-            remove_abandoned(&path, |_| false);
+            remove_abandoned(&path);
         } else if unchanged_for(&path) > Some(ABANDONED_AFTER) {
             clear::remove(&path).unwrap_or_default();
         }
