@@ -1,8 +1,7 @@
 //! The files of the user's programs that have a verdict, the user's variables or a network. An agent
 //! that could rewrite such a program could decide what the agent wants, or use them.
 
-use std::collections::BTreeMap;
-use std::iter;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
@@ -13,10 +12,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::orchestrator::environments::{Privilege, SubagentProgramSpec};
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::TeamMember;
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::io::files::{find_in_search_path, first_file};
-use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
+use crate::world::io::locate::{LocatedPath, locate, resolve_path, symlinks_on_path};
 
 /// The variable with the directories in which programs are looked up.
 const SEARCH_PATH: &str = "PATH";
@@ -56,7 +55,11 @@ pub(super) fn reject_agent_writable_programs(
             for path in files {
                 reject_writable(name, &path, members)?;
             }
-            for path in workspace_candidates(program, workspace) {
+            let mut read_paths = existing_files(program, workspace);
+            if let ServerDirectory::Named(directory) = &program.directory {
+                read_paths.push(directory.clone());
+            }
+            for path in read_paths {
                 reject_in_workspace(name, &path, members)?;
             }
         }
@@ -171,23 +174,68 @@ fn reject_in_workspace(program: &str, path: &AbsPath, members: &[TeamMember]) ->
     }
 }
 
-/// Returns the directory that the config names for `program`, and the existing files that words of
-/// its command name, also after `=`.
-fn workspace_candidates(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    let named_directory = match &program.directory {
-        ServerDirectory::Named(directory) => Some(directory.clone()),
-        ServerDirectory::Workspace | ServerDirectory::Private => None,
-    };
-    let start = named_directory.as_ref().unwrap_or(workspace);
-    let start_text = start.to_string();
-    let words = program.command.iter().flat_map(|word| {
-        let word = word.replace(CWD_PLACEHOLDER, &start_text);
-        let value = word.split_once('=').map(|(_, value)| value.to_owned());
-        iter::once(word).chain(value)
+/// Protects the files that the command of a privileged server names: what an agent made of them would
+/// be part of the server in a later run.
+pub(super) fn protect_named_files(members: &mut [TeamMember], base: &AbsPath) {
+    let named_files = members.iter().flat_map(|member| {
+        let workspace = member.workspace.as_ref().unwrap_or(base);
+        let programs = member.config.servers.iter().filter_map(|server| {
+            let ServerTransport::Program(program) = &server.transport else {
+                return None;
+            };
+            let is_server = program.interface == ProgramInterface::Mcp;
+            (is_server && program.is_privileged()).then_some(program)
+        });
+        programs.flat_map(|program| {
+            let mut files = existing_files(program, workspace);
+            // Scripts that an agent may rewrite are rejected.
+            files.retain(|path| !has_extension(path.as_path(), SCRIPT_EXTENSIONS));
+            files
+        })
     });
-    let paths = words.map(|word| AbsPath::resolve(start, &word));
-    let files = paths.filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))));
-    files.chain(named_directory.clone()).collect()
+    let places = named_files.flat_map(|path| {
+        let links = symlinks_on_path(&path).unwrap_or_default();
+        links.into_iter().chain(resolve_path(&path))
+    });
+    let places: BTreeSet<RealPath> = places.collect();
+    for grant in members.iter_mut().flat_map(|member| &mut member.grants) {
+        let is_context = grant.kind == GrantKind::Context;
+        let inside = places.iter().filter_map(|place| grant.relative_path(place));
+        let inside: Vec<RelPath> = inside.filter(|rel| is_context && !rel.is_root()).collect();
+        grant.protected.extend(inside);
+    }
+}
+
+/// Returns the directory in which relative words of the command of `program` start.
+fn start_of_words<'a>(program: &'a ServerProgram, workspace: &'a AbsPath) -> &'a AbsPath {
+    match &program.directory {
+        ServerDirectory::Named(directory) => directory,
+        ServerDirectory::Workspace | ServerDirectory::Private => workspace,
+    }
+}
+
+/// Returns the existing files that words of the command of `program` name.
+fn existing_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
+    let start = start_of_words(program, workspace);
+    let paths = program.command.iter().flat_map(|word| {
+        let word = word.replace(CWD_PLACEHOLDER, &start.to_string());
+        let parts: Vec<AbsPath> = path_parts(&word)
+            .map(|part| AbsPath::resolve(start, part))
+            .collect();
+        parts
+    });
+    paths
+        .filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))))
+        .collect()
+}
+
+/// Returns the parts of `word` that may name a file: the value of an option or an assignment, and
+/// the whole of what is not an option.
+fn path_parts(word: &str) -> impl Iterator<Item = &str> {
+    let value = word.split_once('=').map(|(_, value)| value);
+    let is_option = word.starts_with('-');
+    let whole = Some(word).filter(|_| !is_option);
+    whole.into_iter().chain(value)
 }
 
 /// Rejects a file of `program` that an agent may rewrite, or beside which it may put modules that
@@ -243,10 +291,7 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
             files.flat_map(deciding_candidates).collect()
         }
         ProgramInterface::Mcp => {
-            let directory = match &program.directory {
-                ServerDirectory::Named(directory) => directory,
-                ServerDirectory::Workspace | ServerDirectory::Private => workspace,
-            };
+            let directory = start_of_words(program, workspace);
             let directory_text = directory.to_string();
             let words: Vec<String> = program
                 .command
@@ -273,14 +318,19 @@ fn deciding_candidates(file: &NamedFile) -> Vec<AbsPath> {
 /// Returns the files that the program of `command` may consist of, as far as the command names
 /// them. Relative names start at `directory`.
 fn command_files(command: &[String], directory: &AbsPath) -> Vec<AbsPath> {
-    let numbered_words = command.iter().enumerate();
+    let Some((program, arguments)) = command.split_first() else {
+        return Vec::new();
+    };
     // A first word without a slash is looked up in `PATH`.
-    let words = numbered_words.filter(|(index, word)| match index {
-        0 => word.contains('/'),
-        _ => has_extension(Path::new(word), SCRIPT_EXTENSIONS),
-    });
-    words
-        .map(|(_, word)| AbsPath::resolve(directory, word))
+    let program = Some(program.as_str()).filter(|program| program.contains('/'));
+    let scripts = arguments
+        .iter()
+        .flat_map(|word| path_parts(word))
+        .filter(|part| has_extension(Path::new(part), SCRIPT_EXTENSIONS));
+    program
+        .into_iter()
+        .chain(scripts)
+        .map(|word| AbsPath::resolve(directory, word))
         .collect()
 }
 

@@ -315,3 +315,25 @@ fn a_program_with_a_secret_is_not_in_a_workspace() {
     let (_, stderr) = refused("args: ['{{root}}/ws']");
     assert!(!stderr.contains("may write to"), "{stderr}");
 }
+
+#[test]
+fn a_file_that_a_server_with_a_secret_names_is_protected() {
+    let rewrite = |secret: &str| {
+        let project = Project::new().file("lib/srv", SERVER).file("lib/other", "");
+        let path = root(&project);
+        let keys = format!(
+            "mcp_servers: [{{name: s, command: python3, args: ['-X', 'p={path}/lib/other', \
+             '{path}/lib/srv'], {secret}}}]"
+        );
+        let calls = ["lib/srv", "lib/other"].map(|name| {
+            let line = format!("rm -f {path}/{name}; echo agent > {path}/{name}; true");
+            command(&line)
+        });
+        let finished = run(project, (&keys, ""), &[], &calls);
+        let read = |name: &str| std::fs::read_to_string(finished.project().path(name)).unwrap();
+        [read("lib/srv"), read("lib/other")]
+    };
+    assert_eq!(rewrite("env: {A: b}"), [SERVER, ""]);
+    // Control: a server that has no more access than the agent is part of what it works on.
+    assert_eq!(rewrite("permission: read"), ["agent\n", "agent\n"]);
+}

@@ -30,7 +30,7 @@ use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_pat
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
 use crate::orchestrator::program_files::{
-    reject_agent_writable_programs, reject_agent_writable_subagent,
+    protect_named_files, reject_agent_writable_programs, reject_agent_writable_subagent,
 };
 use crate::orchestrator::review::DeliverySettings;
 pub use crate::orchestrator::team::conversations::ModelConnection;
@@ -245,6 +245,7 @@ impl AgentTeam {
                 skills: AgentSkills::default(),
             });
         }
+        protect_named_files(&mut members, base);
         let has_session_skills = config.orchestrator.skills.from_sessions;
         let session_skills = has_session_skills.then(|| layout.sessions.clone());
         let (config, base) = (config.clone(), base.clone());
