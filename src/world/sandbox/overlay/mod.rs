@@ -6,8 +6,8 @@
 //! Where the kernel supports it, a tree is covered by an overlay mount. Elsewhere a copy replaces
 //! it, and the changes in the copy are written in the same format.
 
-mod tree;
 pub(in crate::world) mod view;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::io;
