@@ -25,7 +25,7 @@ const QUESTION: &str = "[n]othing?";
 
 /// Returns a project with a run that was killed while the user reviewed its delivery.
 fn killed_in_review() -> Project {
-    let rest = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
+    let rest = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n";
     let project = Project::new()
         .file(
             "team.yaml",
