@@ -23,9 +23,18 @@ struct RootedPath {
 }
 
 impl DeliveryPlan {
-    /// Returns the choices that apply everything that does not conflict with the user's changes.
+    /// Returns the choices that apply everything that does not conflict with the user's changes,
+    /// except for symlinks that lead out: the user chooses each of them by itself.
     pub fn select_all(&self) -> Vec<DeliveryChoice> {
-        resolve_choices(self, &vec![DeliveryChoice::Apply; self.entries.len()])
+        let choice = |entry: &DeliveryEntry| {
+            if entry.is_outgoing_link {
+                DeliveryChoice::Leave
+            } else {
+                DeliveryChoice::Apply
+            }
+        };
+        let choices: Vec<DeliveryChoice> = self.entries.iter().map(choice).collect();
+        resolve_choices(self, &choices)
     }
 
     /// Returns the entries about which the user decides, each with its index: not the directories
@@ -199,6 +208,7 @@ mod tests {
                 theirs: path_state(kinds.next().unwrap()),
                 ours: path_state(kinds.next().unwrap()),
                 source: ContentSource::SourceDirectory,
+                is_outgoing_link: path.starts_with("out"),
                 conflict: kinds.next().map(|_| DeliveryConflict::Changed),
             }
         };
@@ -261,6 +271,18 @@ mod tests {
         let with_conflict = ["df a", "f- a/b", "d- a/c", "f-! a/c/d", "f- e"];
         check(&with_conflict, "+++++", "....+");
         check(&["fd a", "-f a/b"], ".+", "++");
+    }
+
+    #[test]
+    fn a_link_that_leads_out_is_not_selected_with_all_others_and_removes_nothing() {
+        use DeliveryChoice::{Apply, Leave};
+        let plan = plan(&["dl out", "f- out/b", "-l out2", "-f z"]);
+        assert_eq!(plan.select_all(), [Leave, Leave, Leave, Apply]);
+        let chosen = [Apply, Leave, Leave, Leave];
+        assert_eq!(
+            resolve_choices(&plan, &chosen),
+            [Apply, Apply, Leave, Leave]
+        );
     }
 
     #[test]

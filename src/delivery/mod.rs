@@ -2,6 +2,7 @@
 //! how two versions of a text are merged. Nothing here touches the disk.
 
 pub mod path_state;
+pub mod change_details;
 pub mod plan;
 pub mod choice;
 pub mod line_diff;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::delivery::change_details::change_details;
 use crate::delivery::path_state::PathState;
 use crate::event::HunkCount;
 use crate::path::{AbsPath, RealPath, RelPath};
@@ -38,7 +39,15 @@ pub struct DeliveryEntry {
     pub source: ContentSource,
     /// The change since the run began, if it prevents this one.
     pub conflict: Option<DeliveryConflict>,
+    /// Whether it is a symlink that leads out of its root, or to a name in it that agents may not
+    /// change. It is applied only if the user chooses it by itself.
+    pub is_outgoing_link: bool,
 }
+
+/// Why a symlink that leads out is left alone, as the end of a sentence.
+pub const OUTGOING_LINK_REASON: &str = "the symlink leads out of the directory that was opened, or \
+                                        to a closed name in it; `massgen apply` applies it if you \
+                                        choose it with `c`";
 
 /// Location of the content of a file to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +146,11 @@ impl DeliveryEntry {
             ContentSource::SourceDirectory => None,
             ContentSource::Composed { origin, .. } => origin.hunks(),
         }
+    }
+
+    /// Returns what it changes in `plan` in addition to the content, for people.
+    pub fn details(&self, plan: &DeliveryPlan) -> Option<String> {
+        change_details(&plan.path(self), &self.theirs, &self.ours)
     }
 
     /// Returns what a delivery does at the path.

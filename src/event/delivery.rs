@@ -92,6 +92,10 @@ pub struct DeliveryRow {
     /// The outcome.
     #[serde(flatten)]
     pub outcome: DeliveryOutcome,
+    /// What is changed in addition to the content, escaped: the kind, the target of a symlink, the
+    /// permission bits, and whether the file instructs agents or is run later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
     /// The SHA-256 of the file after the delivery, in hexadecimal digits; `None` if it was not
     /// delivered or no longer exists.
     pub sha256: Option<String>,
@@ -105,6 +109,7 @@ impl DeliveryRow {
         Self {
             path,
             outcome,
+            details: None,
             sha256: None,
             bytes: None,
         }

@@ -7,6 +7,7 @@ use crate::agent::calls::ToolEffects;
 use crate::event::{DeliveryOutcome, DeliveryRow};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantKind, Permission};
+use crate::permissions::protected::mark_of;
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::world::access::verdict::DeniedSubject;
 use crate::world::io::file_change::{ChangeKind, FileChange};
@@ -37,8 +38,10 @@ pub(super) fn delivery_rows(
     base: &AbsPath,
 ) -> Vec<DeliveryRow> {
     let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
+    let mut all_details = BTreeMap::new();
     for change in user_path_changes(&effects.changes, permissions) {
         let path = change.path.to_string();
+        all_details.insert(path.clone(), details_of(change));
         let earlier_outcome = outcomes.remove(&path).flatten();
         outcomes.insert(path, combine_outcomes(earlier_outcome, &change.kind));
     }
@@ -60,10 +63,14 @@ pub(super) fn delivery_rows(
             }
         }
     }
-    let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
-        outcome.map(|outcome| DeliveryRow::new(path, outcome))
+    let mut row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
+        let details = all_details.remove(&path).flatten();
+        Some(DeliveryRow {
+            details,
+            ..DeliveryRow::new(path, outcome?)
+        })
     };
-    outcomes.into_iter().filter_map(row).collect()
+    outcomes.into_iter().filter_map(&mut row).collect()
 }
 
 /// Returns whether `path`, as it is written, is in a path that the user opened: the deepest grant
@@ -75,9 +82,22 @@ fn is_user_path(path: &AbsPath, permissions: &PathPermissionManager) -> bool {
     deepest.is_some_and(|grant| grant.kind == GrantKind::Context)
 }
 
-/// Returns the outcome of one change.
-pub fn change_outcome(kind: &ChangeKind) -> Option<DeliveryOutcome> {
-    combine_outcomes(None, kind)
+/// Returns the row of one change.
+pub fn delivery_row(change: &FileChange) -> Option<DeliveryRow> {
+    let outcome = combine_outcomes(None, &change.kind)?;
+    Some(DeliveryRow {
+        details: details_of(change),
+        ..DeliveryRow::new(change.path.to_string(), outcome)
+    })
+}
+
+/// Returns the details of a change. Of one that no delivery made, only its path says something.
+fn details_of(change: &FileChange) -> Option<String> {
+    let mark = || match change.kind {
+        ChangeKind::Deleted => None,
+        _ => mark_of(&change.path.to_abs()).map(|mark| mark.to_string()),
+    };
+    change.details.clone().or_else(mark)
 }
 
 /// Combines two changes of the same file; `None` if it is as it was.

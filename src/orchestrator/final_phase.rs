@@ -662,6 +662,7 @@ fn is_in_place(change: &FileChange) -> bool {
 /// Returns the changes of a delivery that failed as a whole: one for each root.
 fn failed_changes(roots: &[&Grant], error: &Error) -> Vec<FileChange> {
     let change = |grant: &&Grant| FileChange {
+        details: None,
         path: grant.root.clone(),
         kind: ChangeKind::Failed {
             reason: format!("{error:#}"),
@@ -683,7 +684,7 @@ fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange>
         return changes;
     }
     let kind = ChangeKind::Failed { reason: content };
-    vec![FileChange { path: root, kind }]
+    vec![FileChange::new(root, kind)]
 }
 
 /// Returns the call that copies the content of a directory, without its subdirectories `left_out`,

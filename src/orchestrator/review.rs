@@ -134,7 +134,7 @@ pub struct DeliverySelection {
 }
 
 impl DeliverySelection {
-    /// Selects everything that may be applied.
+    /// Selects everything that may be applied without a choice of its own.
     pub fn take_all(plan: &DeliveryPlan) -> Self {
         Self {
             choices: plan.select_all(),
@@ -337,7 +337,7 @@ fn applied_changes(delivery: &AppliedDelivery) -> Result<Vec<FileChange>> {
             EntryAction::Delete => ChangeKind::Deleted,
         };
         let path = locate(&path)?.into_real();
-        Ok(FileChange { path, kind })
+        Ok(FileChange::new(path, kind))
     };
     names.map(change).collect()
 }
@@ -414,15 +414,18 @@ impl DeliverySettings {
 
     /// Returns the reviewer if the user is to select changes of `plan`.
     fn reviewer_of(&self, plan: &DeliveryPlan) -> Option<&Reviewer> {
-        let is_reviewed = self.mode != DeliveryMode::Auto && !plan.reviewable_entries().is_empty();
+        let needs_answer = plan.entries.iter().any(|entry| entry.is_outgoing_link);
+        let is_reviewed = (self.mode != DeliveryMode::Auto || needs_answer)
+            && !plan.reviewable_entries().is_empty();
         self.reviewer.as_ref().filter(|_| is_reviewed)
     }
 
-    /// Returns what is applied without an answer: everything, unless the user was to select it.
+    /// Returns what is applied without an answer: everything that needs none, unless the user was
+    /// to select it.
     fn default_selection(&self, plan: &DeliveryPlan) -> DeliverySelection {
         match self.reviewer_of(plan) {
-            None => DeliverySelection::take_all(plan),
-            Some(_) => DeliverySelection::take_none(plan),
+            Some(_) if self.mode != DeliveryMode::Auto => DeliverySelection::take_none(plan),
+            Some(_) | None => DeliverySelection::take_all(plan),
         }
     }
 

@@ -1,12 +1,14 @@
 //! Rules about names: those that no agent may write in a context path, at any depth and no matter
-//! when they are created, unless the config excepts them; those that hold secrets by convention;
+//! when they are created, unless the config excepts them; those that a delivery marks, because they
+//! instruct agents or run later; those that hold secrets by convention;
 //! and how names are folded before they are compared. Nothing here accesses the disk.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::Path;
 
-use crate::path::RelPath;
+use crate::path::{AbsPath, RelPath};
 
 /// The protected names. A name with `/` protects that sequence of path components.
 pub const PROTECTED_NAMES: &[&str] = &[
@@ -39,6 +41,142 @@ pub const PROTECTED_NAMES: &[&str] = &[
     ".cargo/config",
     ".cargo/config.toml",
 ];
+
+/// Why a delivery marks a name that agents may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameMark {
+    /// Agents that work in the project later read it as instructions.
+    InstructsAgents,
+    /// A program other than a build that the user starts runs it, or what it names: an editor that
+    /// opens the directory, a package manager, a debugger, or a server that builds the project.
+    RunsLater,
+}
+
+impl fmt::Display for NameMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NameMark::InstructsAgents => "instructs later agents",
+            NameMark::RunsLater => "runs later",
+        })
+    }
+}
+
+/// The names that a delivery marks. They are written like [`PROTECTED_NAMES`]; `*` at the beginning
+/// stands for any text. Ordinary build files (`Makefile`, `package.json`, `conftest.py`) are neither
+/// protected nor marked: to build a project is to run what it contains.
+pub const MARKED_NAMES: &[(NameMark, &[&str])] = &[
+    (
+        NameMark::InstructsAgents,
+        &[
+            "AGENTS.md",
+            "AGENTS.override.md",
+            "CLAUDE.md",
+            "CLAUDE.local.md",
+            "GEMINI.md",
+            "QWEN.md",
+            "SKILL.md",
+            ".agent",
+            ".agents",
+            ".cursorrules",
+            ".windsurfrules",
+            ".windsurf",
+            ".clinerules",
+            ".roo",
+            ".roorules",
+            ".junie",
+            ".kiro",
+            ".goosehints",
+            ".github/copilot-instructions.md",
+            ".github/instructions",
+            ".github/prompts",
+            ".github/agents",
+            ".github/skills",
+        ],
+    ),
+    (
+        NameMark::RunsLater,
+        &[
+            ".github/workflows",
+            ".github/actions",
+            ".gitlab-ci.yml",
+            ".circleci",
+            ".buildkite",
+            ".woodpecker",
+            ".woodpecker.yml",
+            ".drone.yml",
+            ".travis.yml",
+            ".cirrus.yml",
+            ".appveyor.yml",
+            "appveyor.yml",
+            "Jenkinsfile",
+            "azure-pipelines.yml",
+            "bitbucket-pipelines.yml",
+            ".devcontainer",
+            ".devcontainer.json",
+            ".gitpod.yml",
+            "*.code-workspace",
+            ".zed",
+            ".fleet",
+            ".exrc",
+            ".nvimrc",
+            ".nvim.lua",
+            ".dir-locals.el",
+            ".npmrc",
+            ".yarnrc",
+            ".yarnrc.yml",
+            ".yarn",
+            ".pnpmfile.cjs",
+            ".mise.toml",
+            "mise.toml",
+            ".mise",
+            ".tool-versions",
+            ".pre-commit-config.yaml",
+            ".githooks",
+            "lefthook.yml",
+            ".lefthook.yml",
+            ".gitattributes",
+            "opencode.json",
+            "opencode.jsonc",
+            ".opencode",
+            ".crush.json",
+            "crush.json",
+            ".aider.conf.yml",
+            ".bazelrc",
+            "rust-toolchain",
+            "rust-toolchain.toml",
+            ".gdbinit",
+            ".lldbinit",
+            ".pdbrc",
+            ".Rprofile",
+            ".irbrc",
+            ".pryrc",
+            ".profile",
+            ".bash_profile",
+            ".bashrc",
+            ".zshenv",
+            ".zshrc",
+        ],
+    ),
+];
+
+/// Returns the mark of a path, if a name in it has one.
+pub fn mark_of(path: &AbsPath) -> Option<NameMark> {
+    let mut parent = Cow::Borrowed("");
+    for component in path.as_path() {
+        let name = fold_name(component);
+        let is_marked = |entry: &&str| match entry.strip_prefix('*') {
+            Some(end) => name.ends_with(end),
+            None => matches_entry(entry, &parent, &name),
+        };
+        let mut marks = MARKED_NAMES.iter();
+        if let Some((mark, _)) = marks.find(|(_, names)| names.iter().any(|name| is_marked(&name)))
+        {
+            return Some(*mark);
+        }
+        parent = name;
+    }
+    None
+}
 
 /// Names of the form `.env.NAME` that hold no secrets by convention.
 const ENV_SAMPLES: &[&str] = &[".env.example", ".env.sample", ".env.template"];
@@ -118,14 +256,15 @@ fn is_env_file(folded_name: &str) -> bool {
 /// Returns the entry of [`PROTECTED_NAMES`] that `name` in the directory `parent` matches.
 fn protected_entry(parent: &str, name: &str) -> Option<&'static str> {
     let is_env = is_env_file(name);
-    let has_tilde = name.contains('~');
-    let matches = |entry: &&str| {
-        entry.eq_ignore_ascii_case(name)
-            || (is_env && *entry == ".env")
-            || (has_tilde && is_short_name(name, entry))
-            || equals_joined(entry, parent, name)
-    };
+    let matches = |entry: &&str| (is_env && *entry == ".env") || matches_entry(entry, parent, name);
     PROTECTED_NAMES.iter().copied().find(matches)
+}
+
+/// Returns whether `name` in the directory `parent` is `entry`, in any spelling.
+fn matches_entry(entry: &str, parent: &str, name: &str) -> bool {
+    entry.eq_ignore_ascii_case(name)
+        || (name.contains('~') && is_short_name(name, entry))
+        || equals_joined(entry, parent, name)
 }
 
 /// Returns whether `entry` is `parent/name`. Most entries already differ in length.
@@ -235,6 +374,39 @@ mod tests {
         check("a/.cargo/config", &[], Some(".cargo/config"));
         check(".git/x", &[".git"], None);
         check(".git/.env", &[".git"], Some(".env"));
+    }
+
+    #[test]
+    fn names_that_instruct_agents_or_run_later_are_marked_in_any_directory_and_spelling() {
+        use NameMark::{InstructsAgents, RunsLater};
+        for (path, expected) in [
+            ("/p/AGENTS.md", Some(InstructsAgents)),
+            ("/p/sub/agents.MD", Some(InstructsAgents)),
+            ("/p/.agents/skills/x/run.sh", Some(InstructsAgents)),
+            ("/p/skills/x/SKILL.md", Some(InstructsAgents)),
+            ("/p/.github/copilot-instructions.md", Some(InstructsAgents)),
+            ("/p/.github/workflows/ci.yml", Some(RunsLater)),
+            ("/p/.GitHub/work\u{200c}flows/ci.yml", Some(RunsLater)),
+            ("/p/a.code-workspace", Some(RunsLater)),
+            ("/p/.zed/settings.json", Some(RunsLater)),
+            ("/p/.mise.toml", Some(RunsLater)),
+            ("/p/opencode.json", Some(RunsLater)),
+            ("/p/.npmrc", Some(RunsLater)),
+            ("/p/.github/README.md", None),
+            ("/p/workflows/ci.yml", None),
+            ("/p/package.json", None),
+            ("/p/Makefile", None),
+            ("/p/src/main.rs", None),
+        ] {
+            assert_eq!(mark_of(&AbsPath::new(path).unwrap()), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_both_protected_and_marked() {
+        for name in MARKED_NAMES.iter().flat_map(|(_, names)| *names) {
+            check(name.trim_start_matches('*'), &[], None);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use massgen::permissions::protected::PROTECTED_NAMES;
+use massgen::permissions::protected::{MARKED_NAMES, PROTECTED_NAMES};
 use massgen::permissions::rules::RULES;
 
 use crate::project::Project;
@@ -223,6 +223,11 @@ fn permissions_lists_every_rule_and_protected_name() {
     let rules = RULES.iter().map(|rule| rule.name);
     let missing: Vec<&str> = rules
         .chain(PROTECTED_NAMES.iter().copied())
+        .chain(
+            MARKED_NAMES
+                .iter()
+                .flat_map(|(_, names)| names.iter().copied()),
+        )
         .filter(|name| !names.contains(name))
         .collect();
     assert!(

@@ -16,6 +16,7 @@ use massgen::world::sandbox::Sandbox;
 use crate::docker::{IMAGE, daemon};
 use crate::project::{FinishedCommand, Project, binary};
 use crate::scripted_team::{agent, team};
+use crate::terminal::Terminal;
 use crate::waiting::wait_until;
 
 /// Timeout of every wait.
@@ -573,5 +574,102 @@ fn writing_a_file_clears_setuid_and_setgid() {
         let meta = fs::metadata(&path).unwrap();
         assert!(meta.len() > 100, "{}", finished.stderr());
         assert_eq!(meta.permissions().mode() & 0o7777, 0o755);
+    }
+}
+
+/// Replies of an agent that runs `script` in the project in the final phase.
+fn script_replies(script: &str) -> String {
+    format!(
+        "- calls:\n    - {{name: execute_command, arguments: {{command: \"cd '{{{{cwd}}}}' && {script}\"}}}}\n- text: done\n"
+    )
+}
+
+#[test]
+fn links_that_lead_out_are_refused_where_no_one_is_asked_and_the_rest_is_delivered() {
+    if !is_supported(SandboxLevel::Overlay) {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().display();
+    let script = format!(
+        "rm -r docs && ln -s {target} docs && ln -s ../.. up && ln -s src/.. here && \
+         ln -s src/old.txt inside && ln -s ../src sub/inside && ln -s hop/x chain && \
+         ln -s {target} hop && ln -s .git/config settings && ln -s .massgen state && \
+         ln -s theirs/x through && ln -sfn src/gone.txt turned && chmod 755 src/old.txt && \
+         echo new > new.txt && mkdir -p .github/workflows && echo a > .github/workflows/ci.yml && \
+         echo b > AGENTS.md"
+    );
+    let project = project("overlay", &script_replies(&script))
+        .file("docs/a.md", "a\n")
+        .file("sub/b.txt", "b\n")
+        .file(".git/config", "[core]\n")
+        .args(["--yes"]);
+    symlink("src/old.txt", project.path("turned")).unwrap();
+    symlink(outside.path(), project.path("theirs")).unwrap();
+    let finished = project.run();
+    let err = finished.stderr().to_owned();
+    for name in ["up", "chain", "hop", "settings", "state", "through"] {
+        let meta = fs::symlink_metadata(finished.project().path(name));
+        assert!(meta.is_err(), "{name}: {err}");
+    }
+    let finished = finished
+        .has_file("docs/a.md", "a\n")
+        .has_file("new.txt", "new\n");
+    let project = finished.project();
+    let link = |name: &str| fs::read_link(project.path(name)).unwrap();
+    assert_eq!(link("inside"), Path::new("src/old.txt"), "{err}");
+    assert_eq!(link("sub/inside"), Path::new("../src"));
+    assert_eq!(link("here"), Path::new("src/.."));
+    assert_eq!(link("turned"), Path::new("src/gone.txt"));
+    for expected in [
+        format!("docs (directory becomes symlink to `{target}`): the symlink leads out"),
+        "turned (symlink to `src/old.txt` becomes symlink to `src/gone.txt`)".to_owned(),
+        "inside (symlink to `src/old.txt`)".to_owned(),
+        "src/old.txt (mode 644 becomes 755)".to_owned(),
+        ".github/workflows/ci.yml (runs later)".to_owned(),
+        "AGENTS.md (instructs later agents)".to_owned(),
+    ] {
+        assert!(err.contains(&expected), "{expected}: {err}");
+    }
+    // The same again, and what is shown of it.
+    let diff = finished.then(["apply", "--yes"]).run();
+    assert!(
+        diff.stdout().contains("denied docs (directory becomes"),
+        "{}",
+        diff.stdout()
+    );
+    assert!(!diff.project().path("up").is_symlink());
+}
+
+#[test]
+fn a_link_that_leads_out_asks_and_only_an_answer_about_it_alone_delivers_it() {
+    if !is_supported(SandboxLevel::Overlay) {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().display();
+    let replies = script_replies(&format!("rm -r docs; ln -s {target} docs; echo b > b.txt"));
+    for (answers, is_link) in [
+        (&["a"][..], false),
+        (&["c", "y", "y"], true),
+        (&["c", "a"], false),
+    ] {
+        let project = project("overlay", &replies)
+            .file("docs/a.md", "a\n")
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1");
+        let mut terminal = Terminal::open(project, 100);
+        terminal.wait_for_output("[a]pply all, [d]iff");
+        terminal.wait_for_output(&format!("directory becomes symlink to `{target}`"));
+        terminal.wait_for_output("docs` leads out");
+        let questions = ["[n]othing?", "apply `b.txt`?", "apply `docs`?"];
+        for (answer, question) in answers.iter().zip(questions) {
+            terminal.wait_for_output(question);
+            terminal.type_keys(&format!("{answer}\r"));
+        }
+        let project = terminal.wait_for_end(if is_link { 0 } else { 4 });
+        assert_eq!(project.path("docs").is_symlink(), is_link, "{answers:?}");
+        assert_eq!(project.path("docs/a.md").exists(), !is_link, "{answers:?}");
+        assert_eq!(fs::read_to_string(project.path("b.txt")).unwrap(), "b\n");
     }
 }

@@ -39,7 +39,7 @@ type BallotSection = {answers: BallotAnswer[], votes: Vote[], winner: Winner | n
 
 type Approval = {id?: string, agent: string, call_id?: string | null, tool: string, effects: string[],
   reason: string, since_ms: number};
-type DeliveryRow = {path: string, outcome: string, reason?: string, kept?: string, before?: string | null,
+type DeliveryRow = {path: string, outcome: string, details?: string, reason?: string, kept?: string, before?: string | null,
   after?: string, bytes?: number | null, hunks?: {taken: number, total: number}};
 type DeliverySection = {agent: string | null, answer: string | null, rows: DeliveryRow[] | null,
   checks: Check[]};
@@ -74,7 +74,7 @@ type DiffLine = {kind: 'context' | 'added' | 'removed', text: string};
 type Hunk = {index: number, digest: string, header?: string, old_start: number, new_start: number,
   lines: DiffLine[]};
 type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
-type DiffFile = {path: string, change?: string, before?: DiffSide, after?: DiffSide, refused?: string | null,
+type DiffFile = {path: string, change?: string, details?: string | null, leads_out?: boolean, before?: DiffSide, after?: DiffSide, refused?: string | null,
   mode?: {before: string, after: string} | null, conflict?: string | null, undone?: boolean, too_long?: boolean,
   state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
 type DiffReply = {state: 'pending' | 'offered' | 'kept' | 'none' | 'answer', files: DiffFile[],

@@ -19,14 +19,14 @@ use crate::cli::deliveries::{display_path, find_delivery, require_known_path, re
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
+use crate::cli::render::event_lines::{OutcomeText, delivered_path, delivery_outcome};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{CoordinationEvent, DeliveryOutcome, Event};
+use crate::event::{CoordinationEvent, DeliveryOutcome, DeliveryRow, Event};
 use crate::host::Host;
 use crate::id::{AgentId, AnswerLabel};
-use crate::orchestrator::delivery_rows::change_outcome;
+use crate::orchestrator::delivery_rows::delivery_row;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
 use crate::text::join_with_commas;
@@ -169,8 +169,13 @@ fn review_reverted(
                     |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
                         Ok((shown_path(change), delivered.offered_difference(change)?))
                     };
-                let file_choices =
-                    ask_about_files(changes, &mut read_difference, output, &mut next_line)?;
+                let file_choices = ask_about_files(
+                    changes,
+                    &|_| false,
+                    &mut read_difference,
+                    output,
+                    &mut next_line,
+                )?;
                 return Ok(file_choices.and_then(|choices| reapplied_files(changes, choices)));
             }
         }
@@ -364,7 +369,8 @@ pub(crate) fn apply_delivery(
     if is_absent && !arguments.yes {
         output.note("no terminal to review on: everything that may be applied is applied");
     }
-    let selection = if arguments.yes || is_absent {
+    let is_reviewed = !arguments.yes && !is_absent;
+    let selection = if !is_reviewed {
         Some(DeliverySelection::take_all(&plan))
     } else {
         let mut lines = TerminalLines::new(CancellationToken::new());
@@ -374,7 +380,8 @@ pub(crate) fn apply_delivery(
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     };
-    if !selection.choices.contains(&DeliveryChoice::Apply)
+    if is_reviewed
+        && !selection.choices.contains(&DeliveryChoice::Apply)
         && selection.parts.is_empty()
         && !plan.reviewable_entries().is_empty()
     {
@@ -408,16 +415,19 @@ fn report_changes(
 ) -> Result<ExitStatus> {
     let mut status = ExitStatus::Success;
     for change in changes {
-        let path = display_path(&change.path.to_abs(), cwd);
-        let Some(outcome) = change_outcome(&change.kind) else {
+        let Some(row) = delivery_row(change) else {
             continue;
         };
-        let is_accepted = outcome.is_delivered() || outcome == DeliveryOutcome::Declined;
+        let path = display_path(&change.path.to_abs(), cwd);
+        let row = DeliveryRow { path, ..row };
+        let outcome = &row.outcome;
+        let is_accepted = outcome.is_delivered() || *outcome == DeliveryOutcome::Declined;
         if !is_accepted {
             status = ExitStatus::Denied;
         }
-        let OutcomeText { style, word, note } = delivery_outcome(&outcome);
-        output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
+        let OutcomeText { style, word, note } = delivery_outcome(outcome);
+        let path = delivered_path(&row, &note);
+        output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}"))])?;
     }
     Ok(status)
 }

@@ -15,11 +15,16 @@ pub(crate) struct DiffStat {
     pub(crate) removed: usize,
     /// What is printed instead if there are no lines to count.
     pub(crate) word: Option<&'static str>,
+    /// What is changed in addition to the content.
+    pub(crate) details: Option<String>,
 }
 
 /// Formats all lines of a change, under this name.
 pub(crate) fn diff_lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
     let mut lines = vec![strong_line(format!("diff --massgen a/{name} b/{name}"))];
+    if let Some(details) = &difference.details {
+        lines.push(vec![(TextStyle::Warn, details.clone())]);
+    }
     if let Some((before, after)) = difference.modes {
         lines.push(strong_line(format!("old mode {before:o}")));
         lines.push(strong_line(format!("new mode {after:o}")));
@@ -82,6 +87,7 @@ pub(crate) fn diff_stat(difference: &DeliveryDifference) -> DiffStat {
         let (word, _) = describe_change(difference);
         return DiffStat {
             word: Some(word),
+            details: difference.details.clone(),
             ..DiffStat::default()
         };
     };
@@ -95,6 +101,7 @@ pub(crate) fn diff_stat(difference: &DeliveryDifference) -> DiffStat {
         added: counts.0,
         removed: counts.1,
         word,
+        details: difference.details.clone(),
     }
 }
 
@@ -107,6 +114,9 @@ pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
             (TextStyle::Good, format!("  +{}", stat.added)),
             (TextStyle::Bad, format!(" -{}", stat.removed)),
         ]),
+    }
+    if let Some(details) = &stat.details {
+        line.push((TextStyle::Warn, format!("  {details}")));
     }
     line
 }
@@ -151,7 +161,8 @@ fn describe_change(difference: &DeliveryDifference) -> (&'static str, &'static s
         (DiffSide::Lost, _) => ("not kept", "not kept"),
         (DiffSide::Directory, DiffSide::Directory) => ("mode", "mode"),
         (DiffSide::Nothing, DiffSide::Directory) => ("new directory", "new directory"),
-        (DiffSide::Directory, _) => ("directory removed", "directory removed"),
+        (DiffSide::Directory, DiffSide::Nothing) => ("directory removed", "directory removed"),
+        (DiffSide::Directory, _) => ("directory replaced", "directory replaced"),
         (_, DiffSide::Directory) => ("replaced by a directory", "replaced by a directory"),
         _ => ("binary", "binary files differ"),
     }
@@ -168,6 +179,7 @@ mod tests {
             path: AbsPath::root(),
             before,
             after,
+            details: None,
             modes: None,
         };
         assert_eq!(diff_stat(&difference).word, Some(expected));

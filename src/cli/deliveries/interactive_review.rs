@@ -238,6 +238,12 @@ fn show_summary(
             output.warning(&format!("`{name}` is unchanged: {}", conflict.reason()));
         }
     }
+    for entry in plan.entries.iter().filter(|entry| entry.is_outgoing_link) {
+        let name = entry_name(plan, entry);
+        output.warning(&format!(
+            "`{name}` leads out: only `c` applies it, by itself"
+        ));
+    }
     for refusal in plan.refused.iter().take(REFUSALS_LISTED_MAX) {
         let reason = &refusal.reason;
         let path = escape_name(&refusal.path.to_string());
@@ -264,8 +270,15 @@ fn ask_for_selection(
             let file_diff = difference(delivery, plan, entry)?;
             Ok((entry_name(plan, entry), file_diff))
         };
-    let Some(file_choices) = ask_about_files(&entries, &mut read_difference, output, next_line)?
-    else {
+    let is_outgoing = |(_, entry): &(usize, &DeliveryEntry)| entry.is_outgoing_link;
+    let file_choices = ask_about_files(
+        &entries,
+        &is_outgoing,
+        &mut read_difference,
+        output,
+        next_line,
+    )?;
+    let Some(file_choices) = file_choices else {
         return Ok(None);
     };
     for ((index, _), file_choice) in entries.into_iter().zip(file_choices) {
@@ -274,10 +287,12 @@ fn ask_for_selection(
     Ok(Some(selection))
 }
 
-/// Asks about each of `files`; `read_difference` returns the name and the change of one. `None` if
-/// the input ends.
+/// Asks about each of `files`; `read_difference` returns the name and the change of one. A file for
+/// which `is_outgoing` is true is only applied with an answer about it alone. `None` if the input
+/// ends.
 pub(super) fn ask_about_files<F>(
     files: &[F],
+    is_outgoing: &dyn Fn(&F) -> bool,
     read_difference: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
@@ -289,7 +304,18 @@ pub(super) fn ask_about_files<F>(
             None => return Ok(None),
             Some(FileReviewAnswer::ThisFile(choice)) => file_choices.push(choice),
             Some(FileReviewAnswer::AllRemaining(choice)) => {
-                file_choices.resize(files.len(), FileChoice::Whole(choice));
+                let remaining_files = files.iter().skip(file_choices.len());
+                let choices = remaining_files.enumerate().map(|(index, file)| {
+                    // The first is the one that the answer is about.
+                    let is_left = index > 0 && is_outgoing(file);
+                    let choice = if is_left {
+                        DeliveryChoice::Leave
+                    } else {
+                        choice
+                    };
+                    FileChoice::Whole(choice)
+                });
+                file_choices.extend(choices.collect::<Vec<_>>());
                 break;
             }
         }

@@ -11,7 +11,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::run::runtime;
 use crate::config::storage_path::STATE_DIR;
-use crate::delivery::plan::DeliveryPlan;
+use crate::delivery::plan::{DeliveryPlan, OUTGOING_LINK_REASON};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::grants::{hide_state, real_path};
@@ -184,10 +184,14 @@ pub(crate) fn may_change(file: &RelPath, root: &AbsPath, paths: &[AbsPath]) -> b
 
 /// Fails if a rule refuses a file of `plan`: a commit has all files.
 pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
-    let Some(refusal) = plan.refused.first() else {
+    let refusals = plan.refused.iter();
+    let mut refusals = refusals.map(|refusal| (refusal.path.to_abs(), refusal.reason.as_str()));
+    let links = plan.entries.iter().filter(|entry| entry.is_outgoing_link);
+    let mut links = links.map(|entry| (plan.path(entry), OUTGOING_LINK_REASON));
+    let Some((path, reason)) = refusals.next().or_else(|| links.next()) else {
         return Ok(());
     };
-    let message = format!("`{}` cannot be delivered: {}", refusal.path, refusal.reason);
+    let message = format!("`{path}` cannot be delivered: {reason}");
     Err(Error::new(ErrorKind::Denied, message)
         .with_hint("deliver the other files without a commit: `--history none`"))
 }

@@ -357,9 +357,15 @@ fn tool_call_line(tool: &str, arguments: &str, denial_reason: Option<&str>) -> E
     }
 }
 
-/// Returns the path of a delivered file as it is shown, with the `note` on its outcome.
+/// Returns the path of a delivered file as it is shown, with the `note` on its outcome and what was
+/// changed in addition to its content.
 pub(crate) fn delivered_path(row: &DeliveryRow, note: &str) -> String {
-    format!("{}{note}", escape_name(&row.path))
+    let details = match (&row.details, &row.outcome) {
+        // The note on a mode says the same.
+        (None, _) | (_, DeliveryOutcome::Mode { .. }) => String::new(),
+        (Some(details), _) => format!(" ({details})"),
+    };
+    escape_name(&format!("{}{details}{note}", row.path))
 }
 
 /// Describes the outcome of one file.

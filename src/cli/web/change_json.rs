@@ -66,6 +66,7 @@ pub(super) fn change_json(
         "change": change_word(difference),
         "before": side_json(&difference.before),
         "after": side_json(&difference.after),
+        "details": difference.details,
         "mode": modes,
         "binary": binary_json(difference),
         "conflict": conflict.map(DeliveryConflict::reason),

@@ -33,7 +33,7 @@ use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, Result};
 use crate::event::DeliveryRow;
 use crate::host::Host;
-use crate::orchestrator::delivery_rows::change_outcome;
+use crate::orchestrator::delivery_rows::delivery_row;
 use crate::orchestrator::review::{DeliverySelection, UserQuestion};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{
@@ -259,7 +259,11 @@ pub(super) fn plan_json(
             Some(conflict) => Some(conflict),
             None => change_since_plan(plan, entry)?,
         };
-        files.push(change_json(&file_diff, conflict, &host.cwd));
+        let mut change = change_json(&file_diff, conflict, &host.cwd);
+        if let Some(fields) = change.as_object_mut() {
+            fields.insert("leads_out".to_owned(), entry.is_outgoing_link.into());
+        }
+        files.push(change);
     }
     files.extend(refusals_json(plan, &host.cwd));
     Ok(json!({"state": state, "files": files}))
@@ -454,6 +458,7 @@ fn changes_between(
             path: path.clone(),
             before: changed_side(old_difference),
             after: changed_side(new_difference),
+            details: None,
             modes: None,
         };
         (change.before != change.after).then_some(change)
@@ -589,8 +594,9 @@ pub(super) fn change_rows(changes: &[FileChange], host: &Host) -> Vec<DeliveryRo
 }
 
 fn change_row(change: &FileChange, cwd: &AbsPath) -> Option<DeliveryRow> {
+    let row = delivery_row(change)?;
     let path = display_path(&change.path.to_abs(), cwd);
-    Some(DeliveryRow::new(path, change_outcome(&change.kind)?))
+    Some(DeliveryRow { path, ..row })
 }
 
 /// Reverts a delivery of a run or a pipeline.

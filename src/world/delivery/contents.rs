@@ -60,6 +60,8 @@ pub struct DeliveryDifference {
     pub before: DiffSide,
     /// The state after the change.
     pub after: DiffSide,
+    /// What is changed in addition to the content, for people.
+    pub details: Option<String>,
     /// The permission bits before and after, if they differ, of a file or a directory that remains
     /// one.
     pub modes: Option<(u32, u32)>,
@@ -77,6 +79,7 @@ pub fn difference(
         path: plan.path(entry),
         before,
         after,
+        details: entry.details(plan),
         modes: changed_modes(&entry.theirs, &entry.ours),
     })
 }

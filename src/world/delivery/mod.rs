@@ -18,6 +18,7 @@ pub mod git_layer;
 mod swap;
 mod step_runner;
 pub mod recovery;
+mod outgoing_links;
 pub mod planning;
 pub mod contents;
 pub mod transaction;

@@ -2,7 +2,7 @@
 //! permission rules for agents apply to every name, and nothing in the layer is followed or
 //! trusted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::fs::Mode;
 
@@ -17,6 +17,7 @@ use crate::permissions::history::is_generated;
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::outgoing_links::PlannedTree;
 use crate::world::delivery::read_state::{mode_bits, read_state};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::compare::has_same_bytes;
@@ -232,7 +233,36 @@ impl LayerPlanner<'_> {
                 Err(rejection) => self.refuse_all(&entry.rel, rejection),
             }
         }
+        self.find_outgoing_links();
         Ok(())
+    }
+
+    /// Finds the symlinks that lead out of the tree.
+    fn find_outgoing_links(&mut self) {
+        let is_of_this_root = |entry: &&DeliveryEntry| entry.root == self.root_number;
+        let entries = self.plan.entries.iter().filter(is_of_this_root);
+        let mut changes = BTreeMap::new();
+        for entry in entries {
+            // Of two entries for one name, the one that was planned first counts.
+            let state = || entry.ours.clone();
+            changes.entry(entry.rel.clone()).or_insert_with(state);
+        }
+        let planned_tree = PlannedTree {
+            tree: &self.tree,
+            path: &self.tree_path,
+            changes,
+            is_closed: &|rel| self.forbidden_reason(rel).is_some(),
+        };
+        let is_outgoing = |entry: &DeliveryEntry| match &entry.ours {
+            PathState::Link { target } if entry.root == self.root_number => {
+                planned_tree.leads_out(&entry.rel, target)
+            }
+            _ => false,
+        };
+        let outgoing: Vec<bool> = self.plan.entries.iter().map(is_outgoing).collect();
+        for (entry, is_outgoing) in self.plan.entries.iter_mut().zip(outgoing) {
+            entry.is_outgoing_link |= is_outgoing;
+        }
     }
 
     /// Lists all names of the layer that may be changed, parents first. The others are recorded,
@@ -617,6 +647,7 @@ impl LayerPlanner<'_> {
             ours,
             source: ContentSource::SourceDirectory,
             conflict,
+            is_outgoing_link: false,
         });
     }
 

@@ -13,7 +13,7 @@ use crate::delivery::hunks::{HunkChoice, apply_hunks};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{
     ContentOrigin, ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
-    RefusalSource,
+    OUTGOING_LINK_REASON, RefusalSource,
 };
 use crate::error::{Error, Result};
 use crate::event::HunkCount;
@@ -277,6 +277,7 @@ fn report_changes(
         let reason = refusal.reason.clone();
         changes.push(FileChange {
             path: refusal.path.clone(),
+            details: None,
             kind: match refusal.by {
                 RefusalSource::Rule => ChangeKind::Denied { reason },
                 RefusalSource::Disk => ChangeKind::Failed { reason },
@@ -295,6 +296,7 @@ fn report_changes(
                 Some("it holds files that you made since the run began")
             }
             (None, Some(conflict)) => Some(conflict.reason()),
+            (None, None) if entry.is_outgoing_link => Some(OUTGOING_LINK_REASON),
             (None, None) if *possible_choice == DeliveryChoice::Leave => Some(BLOCKED_REASON),
             (None, None) => Some(DECLINED_REASON),
         };
@@ -327,7 +329,12 @@ fn report_changes(
         };
         if let Some(root) = roots.get(entry.root) {
             let path = root.join(&entry.rel);
-            changes.push(FileChange { path, kind });
+            let details = entry.details(plan);
+            changes.push(FileChange {
+                path,
+                kind,
+                details,
+            });
         }
     }
     changes

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::Mode;
 
+use crate::delivery::change_details::change_details;
 use crate::delivery::choice::{DeliveryChoice, resolve_choices};
 use crate::delivery::hunks::{HunkChoice, apply_hunks};
 use crate::delivery::path_state::PathState;
@@ -685,9 +686,10 @@ impl AppliedDelivery {
             ),
         };
         Ok(DeliveryDifference {
-            path,
             before,
             after,
+            details: change_details(&path, &step.theirs, &step.ours),
+            path,
             modes: contents::changed_modes(&step.theirs, &step.ours),
         })
     }
@@ -768,6 +770,7 @@ fn plan_entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEnt
         ours: to.clone(),
         source: ContentSource::SourceDirectory,
         conflict: None,
+        is_outgoing_link: false,
     }
 }
 

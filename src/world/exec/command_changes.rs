@@ -108,7 +108,7 @@ impl CommandChanges {
     /// Records what happened to a file.
     pub(super) fn record_change(&mut self, path: &RealPath, kind: ChangeKind) {
         let path = path.clone();
-        self.changes.push(FileChange { path, kind });
+        self.changes.push(FileChange::new(path, kind));
     }
 
     /// Records for the model that a change to a path was not applied.

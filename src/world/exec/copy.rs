@@ -178,6 +178,7 @@ impl TreeCopyReport {
     fn record_denial(&mut self, destination: &ResolvedPath, rel: &RelPath, reason: String) {
         if !is_generated(rel) {
             self.changes.push(FileChange {
+                details: None,
                 path: destination.join(rel).real().clone(),
                 kind: ChangeKind::Denied {
                     reason: reason.clone(),
@@ -258,6 +259,7 @@ impl TreeCopyReport {
 fn uncopied_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileChange {
     let reason = tool_error.message.clone();
     FileChange {
+        details: None,
         path: destination.real().clone(),
         kind: match tool_error.outcome {
             ActionOutcome::Denied => ChangeKind::Denied { reason },
@@ -341,6 +343,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
     };
     result.map_err(tool_error)?;
     Ok(FileChange {
+        details: None,
         path: destination.real().clone(),
         kind,
     })

@@ -226,6 +226,7 @@ pub(super) fn remove_name(
     removal.map_err(|error| ToolError::failed_at(gate, "delete", path, error))?;
     gate.history().record_removal(path.real());
     Ok(FileChange {
+        details: None,
         path: path.real().clone(),
         kind: ChangeKind::Deleted,
     })

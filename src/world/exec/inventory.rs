@@ -85,7 +85,7 @@ impl TreeInventory {
         let mut changes = Vec::new();
         let mut add_change = |path: &RealPath, kind| {
             let path = path.clone();
-            changes.push(FileChange { path, kind });
+            changes.push(FileChange::new(path, kind));
         };
         for (path, version) in &later.files {
             let old = self.files.get(path);

@@ -109,6 +109,7 @@ pub(super) fn put(
     }
     history.record_write(path.real().clone(), new_meta.version);
     Ok(FileChange {
+        details: None,
         path: path.real().clone(),
         kind,
     })
@@ -217,6 +218,7 @@ fn keep_agents_version(
     let _placed =
         staged_file.place_at(name, ReplacePolicy::Anything, PlacementDurability::Synced)?;
     Ok(Some(FileChange {
+        details: None,
         path: target.real().clone(),
         kind: ChangeKind::Conflict {
             kept: conflicts.dir.join(&rel),

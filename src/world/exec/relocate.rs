@@ -79,6 +79,7 @@ fn rename(
     let (to_dir, to_name) = destination.dir().make_parent_of(&to)?;
     from_dir.rename_new(from_name, &to_dir, to_name)?;
     let change = |path: &ResolvedPath, kind| FileChange {
+        details: None,
         path: path.real().clone(),
         kind,
     };

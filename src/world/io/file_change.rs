@@ -13,6 +13,20 @@ pub struct FileChange {
     pub path: RealPath,
     /// The kind of change.
     pub kind: ChangeKind,
+    /// What a delivery changes there in addition to the content, for people; `None` if that is
+    /// nothing, or for changes that are not those of a delivery.
+    pub details: Option<String>,
+}
+
+impl FileChange {
+    /// Creates a change without details.
+    pub fn new(path: RealPath, kind: ChangeKind) -> Self {
+        Self {
+            path,
+            kind,
+            details: None,
+        }
+    }
 }
 
 /// Kind of change to one file.

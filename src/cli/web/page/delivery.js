@@ -63,7 +63,7 @@ class DeliveryChoice {
   begin(reply) {
     if (this.reply === reply) return;
     this.reply = reply;
-    this.skipped = new Map(reply.state === 'kept' ? reply.files.map((file) => [file.path, 'all']) : []);
+    this.skipped = new Map(reply.files.filter((file) => reply.state === 'kept' || file.leads_out).map((file) => [file.path, 'all']));
   }
 
   /** @param {DiffFile} file */
@@ -166,7 +166,7 @@ const rowsTable = (rows, directory, wasUndone) => html`<div class="scroll" role=
     const path = relativePath(row.path, directory);
     const note = row.reason ?? (row.outcome === 'removed' ? 'removed' : row.kept ? `your version was kept; theirs is ${row.kept}` : row.after ? `${row.before ?? 'new'} → ${row.after}` : '');
     const part = row.hunks ? ` (${row.hunks.taken} of ${counted(row.hunks.total, 'hunk')})` : '';
-    return html`<tr><td>${state(tone, word + part)}</td><td class="path"><bdi>${path}</bdi></td><td>${note}</td></tr>`;
+    return html`<tr><td>${state(tone, word + part)}</td><td class="path"><bdi>${path}</bdi>${row.details ? html` <span class="muted">${row.details}</span>` : nothing}</td><td>${note}</td></tr>`;
   })}</tbody></table></div>`;
 
 /** The ways to commit all files of a pipeline to the branch that is checked out. @param {DeliveryChoice} chosen */
@@ -177,7 +177,8 @@ const commitButtons = (chosen) => [['merge', 'Merge all', 'with the history of t
 /** @param {DeliveryChoice} chosen @param {DiffFile[]} files */
 function applyBar(chosen, files) {
   const { files: fileCount, hunks } = chosen.counts(files);
-  const all = (/** @type {boolean} */ isSelected) => () => files.forEach((file) => chosen.setFile(file, isSelected));
+  // What leads out is chosen by itself.
+  const all = (/** @type {boolean} */ isSelected) => () => files.filter((file) => !isSelected || !file.leads_out).forEach((file) => chosen.setFile(file, isSelected));
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
       @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Nothing is selected'}</button>
