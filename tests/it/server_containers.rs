@@ -115,17 +115,25 @@ fn check_reach(project: Project, daemon: &Daemon) {
             "refused",
         ),
         (RUN, line("echo own >/tmp/x; cat /tmp/x; pwd"), "own"),
-        (RUN, line("cat new.txt || echo missing"), "missing"),
+        (
+            RUN,
+            line("cat {{cwd}}/ws/new.txt || echo missing"),
+            "missing",
+        ),
         ("write_file", write("first"), ""),
-        (RUN, line("cat new.txt"), "first"),
+        (RUN, line("cat {{cwd}}/ws/new.txt"), "first"),
         (
             "execute_command",
             json!({"command": "echo second >new.txt; ls /tmp"}),
             "",
         ),
-        (RUN, line("cat new.txt; cat /tmp/x"), "second"),
+        (RUN, line("cat {{cwd}}/ws/new.txt; cat /tmp/x"), "second"),
         ("execute_command", json!({"command": "rm new.txt"}), ""),
-        (RUN, line("cat new.txt || echo missing"), "missing"),
+        (
+            RUN,
+            line("cat {{cwd}}/ws/new.txt || echo missing"),
+            "missing",
+        ),
         // Variables of the server and of the commands are apart, and nothing that is recorded shows them.
         (
             RUN,
@@ -205,7 +213,11 @@ fn check_writes(project: Project) {
             json!({"command": "echo more >>made"}),
             "",
         ),
-        (RUN, line("cat made; echo last >>made"), "more"),
+        (
+            RUN,
+            line("cd {{cwd}}/ws; cat made; echo last >>made"),
+            "more",
+        ),
         (
             RUN,
             line("echo x >{{cwd}}/given/x || echo refused"),
