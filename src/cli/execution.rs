@@ -404,6 +404,7 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         host,
         config,
         team_file,
+        other_files,
         models,
         prompt,
         opened_paths,
@@ -427,7 +428,7 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         session,
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
-        invocation: run_invocation(team_file.as_ref(), &host, arguments),
+        invocation: run_invocation(team_file.as_ref(), other_files, &host, arguments),
         base: host.cwd,
         telemetry,
         config,
@@ -447,11 +448,18 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
 /// Returns how a run of the team in `file` was started, for its records.
 pub(crate) fn run_invocation(
     file: Option<&TeamFile>,
+    other_files: Vec<AbsPath>,
     host: &Host,
     arguments: &RunArguments,
 ) -> RunInvocation {
+    let config_path = file.and_then(TeamFile::path);
     RunInvocation {
-        config_path: file.and_then(TeamFile::path).cloned(),
+        config_path: config_path.cloned(),
+        own_files: config_path
+            .cloned()
+            .into_iter()
+            .chain(other_files)
+            .collect(),
         config_text: file.map(TeamFile::text),
         arguments: host.arguments.clone(),
         detail: if arguments.debug {

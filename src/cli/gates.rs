@@ -2,7 +2,7 @@
 //! and the hooks of other programs use: those of a grants file, or those that the agents of a team
 //! would have in a run. It decides nothing; the gates do.
 
-use std::io;
+use std::{io, slice};
 
 use serde_json::json;
 
@@ -466,6 +466,7 @@ fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result
         &host.cwd,
         InheritedPaths {
             home: host.home.as_ref(),
+            own_files: file.path().map_or(&[], slice::from_ref),
             ..InheritedPaths::default()
         },
         DeliveryAccess::ReadWrite,
@@ -529,6 +530,7 @@ fn open_team_gates(
         &host.cwd,
         InheritedPaths {
             home: host.home.as_ref(),
+            own_files: file.path().map_or(&[], slice::from_ref),
             ..InheritedPaths::default()
         },
         DeliveryAccess::ReadWrite,

@@ -67,6 +67,8 @@ pub(crate) struct PreparedRun {
     pub config: Config,
     /// The config file of the team, if there is one.
     pub team_file: Option<TeamFile>,
+    /// The configs of other teams that the same process starts.
+    pub other_files: Vec<AbsPath>,
     /// The known models, with their prices.
     pub models: ModelList,
     /// The task, with the paths that it mentions.
@@ -381,6 +383,7 @@ async fn prepare(
         host,
         config,
         team_file: team.file,
+        other_files: Vec::new(),
         models,
         prompt,
         opened_paths: opened,

@@ -400,6 +400,7 @@ impl RunRequest {
             opened: &self.opened,
             workspaces,
             home: self.host.home.as_ref(),
+            own_files: &self.invocation.own_files,
         };
         let is_replay = self.replay.is_some() && self.resumed.is_none();
         let delivery_access = if is_replay {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::call_rules::CallRules;
 use crate::config::skills::SkillAuthor;
-use crate::config::{AgentConfig, Config, ContextPath, OrchestratorConfig};
+use crate::config::{AgentConfig, Config, ContextPath, OrchestratorConfig, ScriptSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
@@ -19,7 +19,7 @@ use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectori
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
-use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
 use crate::world::io::project_link::UserLocation;
 
 /// The paths that a turn inherits from its session.
@@ -31,6 +31,8 @@ pub struct InheritedPaths<'a> {
     pub workspaces: &'a [AbsPath],
     /// The user's home directory, if it is known.
     pub home: Option<&'a AbsPath>,
+    /// The configs that this run and others obey.
+    pub own_files: &'a [AbsPath],
 }
 
 /// The context paths of a whole run, resolved once. Those of the config exist; a path that a prompt
@@ -43,6 +45,8 @@ pub struct ContextGrants {
     state_dir: RealPath,
     /// The directories of skills and of types of subagents that came with the project.
     instruction_directories: Vec<RealPath>,
+    /// The files that massgen reads as its own, and the symlinks on the way to them.
+    own_files: Vec<RealPath>,
 }
 
 impl ContextGrants {
@@ -87,6 +91,7 @@ impl ContextGrants {
             earlier: earlier_roots.collect::<Result<_>>()?,
             state_dir,
             instruction_directories: project_instruction_directories(&config.orchestrator),
+            own_files: own_files(config, inherited.own_files)?,
         })
     }
 
@@ -142,6 +147,28 @@ impl ContextGrants {
         }
         protect_instructions(&mut grants, &self.instruction_directories);
         Ok(grants)
+    }
+
+    /// Protects the files that massgen reads as its own in the user's paths, and returns those that
+    /// `grants` would have let an agent write: an agent that changed them would decide about later
+    /// runs.
+    pub fn protect_own_files(&self, grants: &mut [Grant]) -> Vec<RealPath> {
+        let manager = permission_manager(grants, Phase::Final);
+        let is_context = |grant: &&mut Grant| grant.kind == GrantKind::Context;
+        for grant in grants.iter_mut().filter(is_context) {
+            for file in &self.own_files {
+                match grant.relative_path(file) {
+                    Some(inside) if inside.is_root() => grant.permission = Permission::Read,
+                    Some(inside) => grant.protected.push(inside),
+                    None => {}
+                }
+            }
+        }
+        let written_files = self
+            .own_files
+            .iter()
+            .filter(|file| manager.allows(file, Permission::Write));
+        written_files.cloned().collect()
     }
 
     /// Returns the grants of the paths that the config opens only to `agent`: its context paths and
@@ -223,6 +250,28 @@ impl ContextGrants {
         reject_state_access(&grant, &self.state_dir)?;
         Ok(grant)
     }
+}
+
+/// Returns the files among `configs` and the scripts of `config` that exist, with every symlink on
+/// the way to them: who replaces one decides what is read.
+fn own_files(config: &Config, configs: &[AbsPath]) -> Result<Vec<RealPath>> {
+    let scripts = config
+        .agents
+        .iter()
+        .filter_map(|agent| match &agent.backend.script {
+            Some(ScriptSource::File(path)) => Some(path),
+            Some(ScriptSource::Inline { .. }) | None => None,
+        });
+    let mut files = Vec::new();
+    for path in configs.iter().chain(scripts) {
+        if let LocatedPath::File(file) = locate(path)? {
+            files.extend(symlinks_on_path(path)?);
+            files.push(file);
+        }
+    }
+    files.sort();
+    files.dedup();
+    Ok(files)
 }
 
 /// Returns the project's directories of skills and of types of subagents, existing or not. A

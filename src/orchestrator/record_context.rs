@@ -20,6 +20,8 @@ pub struct RunInvocation {
     pub config_path: Option<AbsPath>,
     /// The config's text, before variables were expanded.
     pub config_text: Option<String>,
+    /// The files that later runs obey in the same way: the config, and those of other teams.
+    pub own_files: Vec<AbsPath>,
     /// The command-line arguments.
     pub arguments: Vec<String>,
     /// How much is logged.

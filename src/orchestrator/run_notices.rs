@@ -3,8 +3,13 @@
 
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::AgentTeam;
+use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
+use crate::text::list_first;
 use crate::world::io::secrets::readable_secrets;
+
+/// Maximum number of files that one notice lists.
+const LISTED_FILES_MAX: usize = 5;
 
 /// Returns the notices about the run of `team`.
 pub(super) fn run_notices(team: &AgentTeam) -> Vec<String> {
@@ -19,6 +24,11 @@ pub(super) fn run_notices(team: &AgentTeam) -> Vec<String> {
         (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
     };
     let mut notices: Vec<String> = grants.iter().filter_map(unprotected_note).collect();
+    let files: Vec<&RealPath> = team.protected_files.iter().collect();
+    if !files.is_empty() {
+        let files = list_first(&files, LISTED_FILES_MAX);
+        notices.push(format!("protected, because this run obeys it: {files}"));
+    }
     notices.extend(team.unsandboxed_notes());
     notices.extend(team.subagent_notes());
     notices.extend(team.subagent_choice_notices());

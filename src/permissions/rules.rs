@@ -261,7 +261,7 @@ pub const RULES: &[PermissionRule] = &[
     },
     PermissionRule {
         name: "protected-path",
-        because: "the config protects it",
+        because: "the config or the run protects it",
         ceiling: |subject| {
             let protects = |path: &RelPath| is_within_folded(subject.rel, path);
             if subject.grant.protected.iter().any(protects) {

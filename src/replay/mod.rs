@@ -211,6 +211,7 @@ fn run_request(
         invocation: RunInvocation {
             config_path: None,
             config_text: None,
+            own_files: Vec::new(),
             arguments: Vec::new(),
             detail: LogDetail::Plain,
         },

@@ -352,7 +352,7 @@ fn protected_names_are_refused_at_any_depth_and_named_once() {
         [
             ".env denied: the name is protected",
             ".git denied: the name is protected",
-            "LICENSE denied: the config protects it",
+            "LICENSE denied: the config or the run protects it",
             "a/.git denied: the name is protected",
             "a/ok created",
         ]

@@ -122,6 +122,7 @@ mod openai_replies;
 mod openai_runs;
 mod openai_wire;
 mod output_formats;
+mod own_files;
 mod parked_runs;
 mod waiting;
 mod picker;

@@ -425,7 +425,7 @@ fn a_path_inside_another_keeps_what_that_one_closes_unless_the_user_says_otherwi
         ("x @.git:w", "the name is protected"),
         ("x @.git/config:w", "the name is protected"),
         ("x @.env:w", "the name is protected"),
-        ("x @src/main.rs:w", "the config protects it"),
+        ("x @src/main.rs:w", "the config or the run protects it"),
         ("x @private/x", "hidden from agents"),
         ("x @private", "hidden from agents"),
         ("x @sub/secret/x", "hidden from agents"),

@@ -345,6 +345,7 @@ fn new_request(
         host: team.host,
         config: team.config,
         team_file: team.file,
+        other_files: Vec::new(),
         models: team.models,
         prompt,
         opened_paths: opened,

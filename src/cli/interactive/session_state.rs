@@ -415,6 +415,7 @@ impl SessionState {
         Ok(PreparedRun {
             config,
             team_file: team.file,
+            other_files: Vec::new(),
             models: self.models.clone(),
             prompt,
             opened_paths: self.opened_paths.clone(),

@@ -222,6 +222,7 @@ impl RunRegistry {
             host: template.host.clone(),
             config: template.team.config.clone(),
             team_file: template.team.file.clone(),
+            other_files: Vec::new(),
             models: template.models.clone(),
             prompt,
             opened_paths: Vec::new(),

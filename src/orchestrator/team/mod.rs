@@ -40,7 +40,7 @@ use crate::orchestrator::team::mcp_servers::{MemberServer, ServerContext, member
 use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
 use crate::orchestrator::team::subagent_types::SubagentTypes;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::permissions::history::AccessHistory;
 use crate::prompts::WorkspaceOutput;
@@ -139,6 +139,8 @@ impl TeamMember {
 pub struct AgentTeam {
     /// The members.
     pub members: Vec<TeamMember>,
+    /// The files of the run itself that lie where its agents may write, and that are protected.
+    pub(super) protected_files: BTreeSet<RealPath>,
     config: Config,
     /// The directory that massgen was started in.
     base: AbsPath,
@@ -213,6 +215,7 @@ impl AgentTeam {
         let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());
         let temp_workspaces = shares_files.then_some(&layout.temp_workspaces);
         let mut members = Vec::new();
+        let mut protected_files = BTreeSet::new();
         for agent in &config.agents {
             let index = sorted_ids
                 .iter()
@@ -222,14 +225,13 @@ impl AgentTeam {
                 .workspaces
                 .get(&agent.id)
                 .map(|workspace| workspace.path.clone());
+            let mut grants = context.agent_grants(agent, workspace.as_ref(), temp_workspaces)?;
+            protected_files.extend(context.protect_own_files(&mut grants));
             members.push(TeamMember {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
                 grants: apply_path_rules(
-                    external_agents::drop_unenforceable_grants(
-                        agent,
-                        context.agent_grants(agent, workspace.as_ref(), temp_workspaces)?,
-                    ),
+                    external_agents::drop_unenforceable_grants(agent, grants),
                     &agent.permissions.rules,
                     base,
                 )?,
@@ -251,6 +253,7 @@ impl AgentTeam {
         let (config, base) = (config.clone(), base.clone());
         Ok(Self {
             members,
+            protected_files,
             config,
             base,
             delivery_access,

@@ -86,7 +86,7 @@ fn protected_names_stay_as_they_are() {
             ".GIT denied: the name is protected",
             ".env denied: the name is protected",
             ".git denied: the name is protected",
-            "LICENSE denied: the config protects it",
+            "LICENSE denied: the config or the run protects it",
             "a/.vscode denied: the name is protected",
             "keys denied: the path is hidden from agents",
             "a/ok created",
