@@ -2,7 +2,7 @@
 //! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
 //! must never act: it resolves paths, asks the pure rules and, where the config says so, the user's
 //! hooks and a person.
-//! Child modules can reach the private fields: the only one, `explanation`, makes no permits.
+//! Child modules can reach the private fields; they make no permits.
 //!
 //! An action is carried out only if it was permitted:
 //!
@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::call_rules::judge::CallJudgement;
@@ -57,9 +57,7 @@ use crate::tools::call::{FinalSymlink, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::admission::check_capabilities;
-use crate::world::access::call_context::{
-    CallContext, CallExecutor, CallHookResult, DENIED_BY_HOOK,
-};
+use crate::world::access::call_context::{CallContext, CallExecutor, CallHookResult};
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::access::policy::{GatePolicy, ParentDirPolicy, cannot_open};
@@ -78,6 +76,7 @@ use crate::world::sys::grant::OpenGrant;
 use crate::world::sys::meta::FileMetadata;
 
 mod explanation;
+mod external_tool_check;
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
@@ -423,62 +422,6 @@ impl Gate {
                 Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason))
             }
         }
-    }
-
-    /// Checks another program's tool against `permissions` of the config, resolves the paths of
-    /// `call`, which does what the tool does if that is known, runs the hooks, then asks for
-    /// approval if required and possible. `options` are further arguments of a command.
-    pub fn check_external(
-        &self,
-        tool: &str,
-        call: Option<ToolCall>,
-        options: Map<String, Value>,
-    ) -> std::result::Result<(), Denial> {
-        let command = call.as_ref().and_then(ToolCall::command).map(str::to_owned);
-        let reason = match self.state.policy.rules.judge(tool, command.as_deref()) {
-            CallJudgement::Undecided | CallJudgement::Allowed => None,
-            CallJudgement::Asked(rule) if self.state.policy.approver.is_none() => {
-                return Err(denial_by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
-            }
-            CallJudgement::Asked(rule) => Some(rule.reason),
-            CallJudgement::Denied(rule) => {
-                return Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason));
-            }
-        };
-        let mut input = call.as_ref().map_or(Value::Null, ToolCall::input);
-        let mut effects: Vec<String> = command.clone().into_iter().collect();
-        if let Some(call) = call {
-            effects = self.resolve_call(call, None, effects)?.effects;
-        }
-        if !options.is_empty() {
-            effects.push(canonical_input(&json!(options)));
-        }
-        if let Some(arguments) = input.as_object_mut() {
-            arguments.extend(options);
-        }
-        if effects.is_empty() {
-            effects.push(tool.to_owned());
-        }
-        // A call without a command reaches the hooks as the massgen call that it is translated to.
-        let described_call = command.map(|_| (tool.to_owned(), input.clone()));
-        let (hook_result, _) = self.run_hooks(described_call.as_ref())?;
-        let reason = match (reason, hook_result.ask_reason) {
-            (_, Some(hook_reason)) if self.state.policy.approver.is_none() => {
-                return Err(denial_by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason));
-            }
-            (reason, hook_reason) => reason.or(hook_reason),
-        };
-        let Some(reason) = reason else {
-            return Ok(());
-        };
-        self.request_approval(ApprovalRequest {
-            tool: tool.to_owned(),
-            input,
-            effects,
-            reason,
-            phase: self.phase(),
-            call_id: self.call_context.id.clone(),
-        })
     }
 
     /// Judges the tool, the command and the page of `call` by `permissions` of the config.
