@@ -2,6 +2,7 @@
 //! and reports how the run ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
@@ -14,7 +15,7 @@ use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
-use crate::cli::follow::{TerminalQuestions, forward_events};
+use crate::cli::follow::{TerminalQuestions, follow_run};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::model_prices::{require_prices, uncounted_models_warning};
@@ -25,6 +26,7 @@ use crate::cli::result_builder::RunStart;
 use crate::cli::resume::resume_command_line;
 use crate::cli::run::{PreparedRun, reject_parking};
 use crate::cli::run_observer::RunObserver;
+use crate::cli::standard_stream::RunEnd;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::page_run::PageRun;
@@ -60,8 +62,9 @@ use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
 
-/// Capacity of the event channel; a run waits for a slow terminal.
-pub(crate) const EVENTS_WAITING_MAX: usize = 256;
+/// Capacity of the event channel: as many events may wait while a person is asked in lines, or the
+/// output is not read. Then the run waits too.
+pub(crate) const EVENTS_WAITING_MAX: usize = 4096;
 /// Maximum size of a script of replies, in bytes.
 const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -188,6 +191,9 @@ pub(crate) async fn execute_and_show(
         sessions: request.layout.sessions.clone(),
     };
     let is_writable = is_open_for_writing(&request);
+    let time_max = Duration::from_secs(request.config.timeouts.orchestrator_seconds);
+    let end = RunEnd::new(&stop, Some(time_max));
+    output.set_run_end(Some(end.clone()));
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
     let run_start = RunStart {
@@ -205,10 +211,9 @@ pub(crate) async fn execute_and_show(
         output,
     )?;
     let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, observer_result) = tokio::join!(
-        run.execute(event_sender),
-        forward_events(events, observer, questions, &mut steering)
-    );
+    let run = run.execute(event_sender);
+    let (result, observer_result) =
+        follow_run(run, end, events, observer, questions, &mut steering).await;
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;

@@ -2,15 +2,19 @@
 //! questions and messages of the user in between. A failing output does not end the run: the error
 //! is returned when the run is over.
 
+use std::panic::resume_unwind;
+
 use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::approval_prompt::ask_approval;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
-use crate::cli::output::TextStyle;
+use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::run_observer::RunObserver;
+use crate::cli::standard_stream::RunEnd;
 use crate::cli::steering::{KeyboardReader, SteeringInput};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
@@ -29,7 +33,7 @@ pub(crate) struct TerminalQuestions {
 
 impl TerminalQuestions {
     /// Asks the user `question`: on the page or the dashboard that shows the run, else in lines,
-    /// and then nothing else is shown meanwhile.
+    /// and then nothing else is shown before it is answered or withdrawn.
     fn answer_question(&self, question: UserQuestion, observer: &mut RunObserver<'_, '_>) {
         if let Some(page) = observer.page() {
             return page.ask(question);
@@ -37,67 +41,95 @@ impl TerminalQuestions {
         let Some(question) = observer.show_question(question) else {
             return;
         };
-        let Some(output) = observer.terminal() else {
-            return;
-        };
-        // If there is no answer, the closed channel informs the run.
-        tokio::task::block_in_place(|| {
-            let mut lines = TerminalLines::new(self.stop.clone());
-            match question {
-                UserQuestion::Apply {
-                    delivery,
-                    plan,
-                    answer,
-                } => {
-                    let selection = review(&delivery, &plan, output, &mut || lines.next());
-                    if let Ok(Some(selection)) = selection {
-                        answer.send(selection).unwrap_or_default();
-                    }
-                }
-                UserQuestion::Call {
-                    agent,
-                    question,
-                    always,
-                    answer,
-                } => {
-                    let mut next_line = || lines.next_unless(&|| answer.is_closed());
-                    let width = stderr_size().map_or(COLUMNS_DEFAULT, |size| size.columns);
-                    let always = always.as_ref();
-                    match ask_approval(&agent, &question, always, width, output, &mut next_line) {
-                        Some(decision) => answer.send(decision).unwrap_or_default(),
-                        None => output.note("the question was withdrawn"),
-                    }
-                }
-                UserQuestion::Open {
-                    question,
-                    without_answer,
-                    answer,
-                } => {
-                    output.line(&[(TextStyle::Strong, &escape_line(&question))]);
-                    output.line(&[(
-                        TextStyle::Faint,
-                        &format!("  {}", escape_line(&without_answer)),
-                    )]);
-                    output.ask("your answer, then Enter?");
-                    if let Some(line) = lines.next() {
-                        answer.send(line).unwrap_or_default();
-                    }
-                }
-                UserQuestion::FailedCheck { reason, answer } => {
-                    if let Some(decision) =
-                        ask_after_failed_check(&reason, output, &mut || lines.next())
-                    {
-                        answer.send(decision).unwrap_or_default();
-                    }
-                }
+        if let Some(output) = observer.terminal() {
+            tokio::task::block_in_place(|| self.ask_in_lines(question, output));
+        }
+    }
+
+    /// Asks the user `question` in lines. If there is no answer, the closed channel informs the
+    /// run.
+    fn ask_in_lines(&self, question: UserQuestion, output: &mut CliOutput<'_>) {
+        let mut lines = TerminalLines::new(self.stop.clone());
+        let mut next_line = |is_withdrawn: &dyn Fn() -> bool| lines.next_unless(is_withdrawn);
+        let is_answered = match question {
+            UserQuestion::Apply {
+                delivery,
+                plan,
+                answer,
+            } => {
+                let mut next_line = || next_line(&|| answer.is_closed());
+                let selection = review(&delivery, &plan, output, &mut next_line);
+                selection
+                    .ok()
+                    .flatten()
+                    .map(|selection| answer.send(selection).is_ok())
             }
-        });
+            UserQuestion::Call {
+                agent,
+                question,
+                always,
+                answer,
+            } => {
+                let mut next_line = || next_line(&|| answer.is_closed());
+                let width = stderr_size().map_or(COLUMNS_DEFAULT, |size| size.columns);
+                let always = always.as_ref();
+                ask_approval(&agent, &question, always, width, output, &mut next_line)
+                    .map(|decision| answer.send(decision).is_ok())
+            }
+            UserQuestion::Open {
+                question,
+                without_answer,
+                answer,
+            } => {
+                output.line(&[(TextStyle::Strong, &escape_line(&question))]);
+                let default_line = format!("  {}", escape_line(&without_answer));
+                output.line(&[(TextStyle::Faint, &default_line)]);
+                output.ask("your answer (Ctrl-D: none), then Enter?");
+                next_line(&|| answer.is_closed()).map(|line| answer.send(line).is_ok())
+            }
+            UserQuestion::FailedCheck { reason, answer } => {
+                let mut next_line = || next_line(&|| answer.is_closed());
+                ask_after_failed_check(&reason, output, &mut next_line)
+                    .map(|decision| answer.send(decision).is_ok())
+            }
+        };
+        if is_answered != Some(true) && !self.stop.is_cancelled() {
+            output.note("the question was not answered");
+        }
+    }
+}
+
+/// Executes `run` and shows its events until the last sender is dropped, and answers questions
+/// meanwhile. Returns the result of the run, and the first error of the output.
+///
+/// The run, which is to end at `end`, has its own task: while a person is asked in lines or the output
+/// is not read, its limits continue to apply.
+pub(crate) async fn follow_run<T: Send + 'static>(
+    run: impl Future<Output = Result<T>> + Send + 'static,
+    end: RunEnd,
+    events: Receiver<Event>,
+    observer: RunObserver<'_, '_>,
+    questions: TerminalQuestions,
+    steering: &mut SteeringInput,
+) -> (Result<T>, Result<()>) {
+    // The set aborts the run if this future is dropped.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let result = run.await;
+        end.record_end();
+        result
+    });
+    let outcome = forward_events(events, observer, questions, steering).await;
+    match tasks.join_next().await {
+        Some(Ok(result)) => (result, outcome),
+        Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+        Some(Err(_)) | None => (Err(Error::bug("the run was lost")), outcome),
     }
 }
 
 /// Shows all events until the last sender is dropped, and answers questions meanwhile. Returns the
 /// first error of the output.
-pub(crate) async fn forward_events(
+async fn forward_events(
     mut events: Receiver<Event>,
     mut observer: RunObserver<'_, '_>,
     mut questions: TerminalQuestions,

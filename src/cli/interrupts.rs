@@ -2,9 +2,13 @@
 //! The first asks for a graceful shutdown, which keeps the results so far; the second stops
 //! immediately.
 
+use std::sync::mpsc::channel;
+use std::thread;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use crate::cli::run::single_thread_runtime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::HangupAction;
 use crate::orchestrator::execution::ShutdownSignal;
@@ -18,25 +22,23 @@ const SIGXFSZ: i32 = 25;
 /// (`nohup`). A file that would grow beyond `ulimit -f` causes a write error, like a full disk, and
 /// does not kill the process.
 pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
-    let mut listener = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();
     let signals = stop.clone();
-    tokio::spawn(async move {
+    handle_signals(hangup, async move |mut listener| {
         for token in [signals.graceful, signals.immediate] {
             listener.next_request().await;
             token.cancel();
         }
-    });
+    })?;
     Ok(stop)
 }
 
 /// Installs the signal handlers of a run that can be parked: SIGTERM, SIGQUIT, SIGHUP and SIGUSR1
 /// park it, and SIGINT ends it as usual.
 pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal> {
-    let mut listener = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();
     let signals = stop.clone();
-    tokio::spawn(async move {
+    handle_signals(hangup, async move |mut listener| {
         let mut tokens = [signals.graceful, signals.immediate].into_iter();
         loop {
             match listener.next_request().await {
@@ -47,8 +49,40 @@ pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal>
                 },
             }
         }
-    });
+    })?;
     Ok(stop)
+}
+
+/// Installs the signal handlers, and lets `handle` receive the signals on a thread of its own: they
+/// count as long as the process exists, whatever else it waits for.
+fn handle_signals(
+    hangup: HangupAction,
+    handle: impl AsyncFnOnce(SignalListener) + Send + 'static,
+) -> Result<()> {
+    let (ready, result) = channel();
+    let work = move || {
+        let subscribe = || {
+            let runtime = single_thread_runtime()?;
+            let guard = runtime.enter();
+            let listener = SignalListener::subscribe(hangup)?;
+            drop(guard);
+            Ok((runtime, listener))
+        };
+        match subscribe() {
+            Ok((runtime, listener)) => {
+                drop(ready.send(Ok(())));
+                runtime.block_on(handle(listener));
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        }
+    };
+    let spawn_result = thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(work);
+    spawn_result.map_err(|error| Error::io("cannot start a thread", error))?;
+    result
+        .recv()
+        .unwrap_or_else(|_| Err(Error::bug("the thread for signals failed")))
 }
 
 /// Meaning of a signal for massgen.

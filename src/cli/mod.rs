@@ -82,6 +82,7 @@ mod schema;
 mod sessions;
 mod skills;
 pub mod selftest;
+mod standard_stream;
 mod steering;
 mod call_environment;
 mod task;

@@ -1,10 +1,11 @@
 //! The two standard streams: results go to standard output, progress and messages to standard
 //! error. Nothing else in massgen prints. A closed pipe is not an error: further output to it is
-//! discarded.
+//! discarded. So is a reader who does not read when a run is to end.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 
+use crate::cli::standard_stream::{RunEnd, StandardStream, StreamName, WriteLimit};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
@@ -131,6 +132,7 @@ const WARNINGS_KEPT_MAX: usize = 1000;
 pub(crate) struct CliOutput<'w> {
     out: OutputStream<'w>,
     err: OutputStream<'w>,
+    write_limit: WriteLimit,
     transient_line: TransientLine,
     /// The warnings so far.
     warnings: Vec<String>,
@@ -183,9 +185,12 @@ impl CliOutput<'static> {
     /// Opens the streams of this process.
     pub(crate) fn from_host(host: &Host) -> Self {
         let colours = ColourChoice::from_host(host);
+        let write_limit = WriteLimit::default();
+        let stream = |name| StandardStream::new(name, &write_limit);
         Self {
-            out: OutputStream::new(io::stdout(), host.stdout, colours),
-            err: OutputStream::new(io::stderr(), host.stderr, colours),
+            out: OutputStream::new(stream(StreamName::Output), host.stdout, colours),
+            err: OutputStream::new(stream(StreamName::Error), host.stderr, colours),
+            write_limit,
             transient_line: TransientLine::from_host(host),
             warnings: Vec::new(),
             session_notices: None,
@@ -196,9 +201,11 @@ impl CliOutput<'static> {
     /// result is what a run prints on standard error.
     pub(crate) fn for_run_log(host: &Host) -> Self {
         let colours = ColourChoice::from_host(host);
+        let output = Self::from_host(host);
+        let stream = StandardStream::new(StreamName::Output, &output.write_limit);
         Self {
-            err: OutputStream::new(io::stdout(), host.stdout, colours),
-            ..Self::from_host(host)
+            err: OutputStream::new(stream, host.stdout, colours),
+            ..output
         }
     }
 
@@ -230,6 +237,12 @@ impl CliOutput<'static> {
 }
 
 impl<'w> CliOutput<'w> {
+    /// Sets when the run that is shown is to end: a reader who does not read does not prevent that.
+    /// `None` after a run of a session.
+    pub(crate) fn set_run_end(&self, end: Option<RunEnd>) {
+        self.write_limit.set(end);
+    }
+
     /// Returns whether to show a notice. A session leaves out one that is the same as the last one
     /// about its subject.
     pub(crate) fn is_new_notice(&mut self, subject: &str, notice: &str) -> bool {
@@ -245,6 +258,7 @@ impl<'w> CliOutput<'w> {
         Self {
             out: OutputStream::new(out, StreamTarget::Plain, ColourChoice::Never),
             err: OutputStream::new(err, StreamTarget::Plain, ColourChoice::Never),
+            write_limit: WriteLimit::default(),
             transient_line: TransientLine::Absent,
             warnings: Vec::new(),
             session_notices: None,
@@ -257,6 +271,7 @@ impl<'w> CliOutput<'w> {
         Self {
             out: OutputStream::new(out, StreamTarget::Terminal, ColourChoice::Terminals),
             err: OutputStream::new(err, StreamTarget::Terminal, ColourChoice::Terminals),
+            write_limit: WriteLimit::default(),
             transient_line: TransientLine::Absent,
             warnings: Vec::new(),
             session_notices: None,

@@ -176,9 +176,7 @@ impl ElicitationResponder for ElicitationBroker {
                 match &broker.config.channel {
                     ApprovalChannel::Unavailable => None,
                     ApprovalChannel::Terminal(reviewer) => {
-                        let exchange =
-                            reviewer.ask_open_question(question, without_answer, &broker.stop);
-                        exchange.await
+                        reviewer.ask_open_question(question, without_answer).await
                     }
                     ApprovalChannel::Socket(socket) => {
                         self.query_socket(socket, question, without_answer).await
@@ -187,7 +185,13 @@ impl ElicitationResponder for ElicitationBroker {
             };
             timeout(self.time_max, reply).await.ok()?
         };
-        answer.boxed()
+        let answer_or_stop = async {
+            tokio::select! {
+                answer = answer => answer,
+                () = broker.stop.cancelled() => None,
+            }
+        };
+        answer_or_stop.boxed()
     }
 }
 
@@ -198,19 +202,13 @@ impl ElicitationBroker {
         question: String,
         without_answer: String,
     ) -> Option<String> {
-        let ApprovalBrokerState { project, stop, .. } = &*self.broker.0;
         let request_fields = json!({
             "schema_version": 1,
-            "project": project,
+            "project": self.broker.0.project,
             "server_asks": question,
             "otherwise": without_answer,
         });
-        let request = request_fields.to_string();
-        let reply = tokio::select! {
-            reply = request_elicitation(socket, &request) => reply,
-            () = stop.cancelled() => return None,
-        };
-        match reply {
+        match request_elicitation(socket, &request_fields.to_string()).await {
             Ok(reply) => reply,
             Err(reason) => {
                 let message = format!("a question of an MCP server was not answered: {reason}");

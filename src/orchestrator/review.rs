@@ -82,19 +82,30 @@ pub enum UserQuestion {
         question: String,
         /// What happens without an answer.
         without_answer: String,
-        /// Channel for the answer; an empty string means no answer.
+        /// Channel for the answer, which may be empty. If it is dropped, there is none.
         answer: oneshot::Sender<String>,
     },
 }
 
+impl UserQuestion {
+    /// Returns whether the run no longer waits for the answer.
+    pub fn is_withdrawn(&self) -> bool {
+        match self {
+            UserQuestion::Apply { answer, .. } => answer.is_closed(),
+            UserQuestion::Call { answer, .. } => answer.is_closed(),
+            UserQuestion::FailedCheck { answer, .. } => answer.is_closed(),
+            UserQuestion::Open { answer, .. } => answer.is_closed(),
+        }
+    }
+}
+
 impl Reviewer {
-    /// Returns the user's answer to an open question; `None` if there is none, or if the user wants
-    /// to stop.
+    /// Returns the user's answer to an open question, trimmed; `None` if there is none. The caller
+    /// limits the time.
     pub async fn ask_open_question(
         &self,
         question: String,
         without_answer: String,
-        stop: &CancellationToken,
     ) -> Option<String> {
         let (answer, reply) = oneshot::channel();
         let question = UserQuestion::Open {
@@ -102,16 +113,8 @@ impl Reviewer {
             without_answer,
             answer,
         };
-        let exchange = async {
-            self.questions.send(question).await.ok()?;
-            reply.await.ok()
-        };
-        let reply = tokio::select! {
-            reply = exchange => reply?,
-            () = stop.cancelled() => return None,
-        };
-        let reply = reply.trim();
-        (!reply.is_empty()).then(|| reply.to_owned())
+        self.questions.send(question).await.ok()?;
+        Some(reply.await.ok()?.trim().to_owned())
     }
 }
 

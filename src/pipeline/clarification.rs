@@ -33,15 +33,8 @@ impl PipelineRun {
                 "" => "the role that works on it decides".to_owned(),
                 text => format!("assumed: {text}"),
             };
-            let user_answer = match self.reviewer() {
-                Some(reviewer) => {
-                    let without_answer = format!("without an answer, {assumption}");
-                    let (text, stop) = (question.text.clone(), &self.shutdown.graceful);
-                    reviewer.ask_open_question(text, without_answer, stop).await
-                }
-                None => None,
-            };
-            let result = match user_answer {
+            let without_answer = format!("without an answer, {assumption}");
+            let result = match self.ask_user(question.text.clone(), without_answer).await {
                 Some(user_answer) => {
                     // Further lines are indented, so that they stay part of the list item.
                     format!("the user: {}", user_answer.replace('\n', "\n  "))
@@ -58,8 +51,17 @@ impl PipelineRun {
         let question =
             format!("the work of {role} still cannot be merged: {reason}. What should it do?");
         let without_answer = "without an answer, the pipeline ends here".to_owned();
-        self.reviewer()?
-            .ask_open_question(question, without_answer, &self.shutdown.graceful)
-            .await
+        self.ask_user(question, without_answer).await
+    }
+
+    /// Returns the user's answer; `None` if there is no reviewer, if it is empty, or if the user
+    /// wants to stop.
+    async fn ask_user(&self, question: String, without_answer: String) -> Option<String> {
+        let exchange = self.reviewer()?.ask_open_question(question, without_answer);
+        let answer = tokio::select! {
+            answer = exchange => answer?,
+            () = self.shutdown.graceful.cancelled() => return None,
+        };
+        (!answer.is_empty()).then_some(answer)
     }
 }

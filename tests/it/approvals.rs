@@ -239,7 +239,7 @@ fn ctrl_c_ends_a_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
     terminal.wait_for_output(APPROVAL_PROMPT);
     terminal.type_keys(CTRL_C);
-    terminal.wait_for_output("the question was withdrawn");
+    terminal.wait_for_output("the question was not answered");
     terminal.wait_for_output("ended: ");
 }
 

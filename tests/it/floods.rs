@@ -4,13 +4,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::project::{FinishedCommand, Project, events};
 use crate::repetition::{all_or_one, repetitions};
+use crate::scripted_team::{agent, team};
+use crate::waiting::wait_until;
 
 /// Timeout of a run, in seconds.
 const LIMIT_SECONDS: u64 = 2;
@@ -245,4 +249,93 @@ fn a_long_reply_is_whole() {
     let (finished, _) = run("chatcompletion", &flood_start(head, "\n"), 50);
     assert_eq!(finished.code(), Some(0), "{:.500}", finished.stderr());
     assert_eq!(finished.stdout().trim(), text.trim());
+}
+
+/// Maximum time until a run ends whose output is not read.
+const END_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Starts a run that prints more than a pipe holds, and then waits for its model. Nothing is read
+/// from its standard output, unless the test does so.
+fn start_unread(arguments: &[&str]) -> (Project, Child) {
+    let text = "x".repeat(4000);
+    let step =
+        format!("- text: {text}\n  calls: [{{name: list_directory, arguments: {{path: .}}}}]\n");
+    let replies = format!("{}- delay_ms: 600000\n  text: late\n", step.repeat(60));
+    let config = team(&[agent("one", "cwd: w1", &replies)], "");
+    let project = Project::new().config(&config);
+    let project = project.args(["task", "--output-format", "stream-json"]);
+    let project = project.args(arguments);
+    let mut command = project.command();
+    let command = command.stdin(Stdio::null()).stderr(Stdio::null());
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    (project, child)
+}
+
+/// Waits until the run has recorded `count` replies.
+fn wait_for_replies(project: &Project, count: usize) {
+    wait_until("the replies are recorded", END_TIME_MAX, || {
+        let log = crate::project::logged_events(project);
+        log.matches("\"type\":\"replied\"").count() >= count
+    });
+}
+
+/// Returns the exit status of `child`, which must end in time.
+#[track_caller]
+fn exit_code_in_time(mut child: Child) -> Option<i32> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if since.elapsed() > END_TIME_MAX {
+            child.kill().unwrap();
+            panic!("the run has not ended");
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_run_whose_output_is_not_read_ends_at_a_signal() {
+    let (project, child) = start_unread(&[]);
+    // The run works although its output is not read.
+    wait_for_replies(&project, 60);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(exit_code_in_time(child), Some(130));
+}
+
+#[test]
+fn a_run_whose_output_is_not_read_ends_at_its_time_limit() {
+    let (_project, child) = start_unread(&["--orchestrator-timeout", "3"]);
+    assert_eq!(exit_code_in_time(child), Some(5));
+}
+
+#[test]
+fn a_reader_who_is_slow_gets_every_line() {
+    let (project, mut child) = start_unread(&[]);
+    wait_for_replies(&project, 60);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut output = Vec::new();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut piece = [0; 16 * 1024];
+    loop {
+        let length = stdout.read(&mut piece).unwrap();
+        if length == 0 {
+            break;
+        }
+        output.extend_from_slice(&piece[..length]);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(exit_code_in_time(child), Some(130));
+    let output = String::from_utf8(output).unwrap();
+    let lines: Vec<Value> = output
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(
+        output.matches("\"replied\"").count() >= 60,
+        "{}",
+        lines.len()
+    );
+    assert_eq!(lines.last().unwrap()["type"], "result");
 }

@@ -11,10 +11,10 @@ use crate::mcp::{call_results, with_server};
 use crate::terminal::Terminal;
 
 /// Starts a run on a terminal whose agent calls the tool `form` of a server that has four seconds for
-/// its answers.
-fn start_asking() -> Terminal {
+/// its answers. The config ends with `rest`.
+fn start_asking_with(rest: &str) -> Terminal {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py'], timeout_seconds: 4}";
-    let project = with_server(server, &[("mcp__h__form", json!({}))], "orchestrator: {}");
+    let project = with_server(server, &[("mcp__h__form", json!({}))], rest);
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     let terminal = Terminal::open(project, 240);
     terminal.wait_for_output(
@@ -22,6 +22,10 @@ fn start_asking() -> Terminal {
     );
     terminal.wait_for_output("Enter alone: decline");
     terminal
+}
+
+fn start_asking() -> Terminal {
+    start_asking_with("orchestrator: {}")
 }
 
 #[test]
@@ -33,7 +37,7 @@ fn a_person_fills_in_a_form_and_takes_their_time() {
     terminal.wait_for_output("write `red` or `blue`");
     terminal.type_keys("red\r");
     terminal.wait_for_output("`count` (a whole number)");
-    terminal.wait_for_output("Enter alone: 3");
+    terminal.wait_for_output("Enter alone: 3; no answer: decline");
     terminal.type_keys("\r");
     terminal.wait_for_output("\"action\": \"accept\"");
     terminal.wait_for_output("\"color\": \"red\"");
@@ -45,6 +49,37 @@ fn an_empty_answer_declines_the_elicitation() {
     let mut terminal = start_asking();
     terminal.type_keys("\r");
     terminal.wait_for_output("\"action\": \"decline\"");
+}
+
+/// Control-D, which ends the input.
+const CTRL_D: &str = "\u{4}";
+
+#[test]
+fn a_field_with_a_default_that_is_not_answered_declines_the_elicitation() {
+    let mut terminal = start_asking();
+    terminal.type_keys("red\r");
+    terminal.wait_for_output("Enter alone: 3; no answer: decline");
+    terminal.type_keys(CTRL_D);
+    terminal.wait_for_output("\"action\": \"decline\"");
+    terminal.wait_for_end(0);
+}
+
+#[test]
+fn a_form_that_nobody_fills_in_is_declined_in_time() {
+    let mut terminal = start_asking_with("permissions: {ask_timeout_seconds: 2}\norchestrator: {}");
+    terminal.type_keys("red\r");
+    terminal.wait_for_output("Enter alone: 3; no answer: decline");
+    terminal.wait_for_output("the question was not answered");
+    terminal.wait_for_output("\"action\": \"decline\"");
+    terminal.wait_for_end(0);
+}
+
+#[test]
+fn a_form_that_nobody_fills_in_does_not_outlast_the_run() {
+    let limit = "timeout_settings: {orchestrator_timeout_seconds: 3}\norchestrator: {}";
+    let terminal = start_asking_with(limit);
+    terminal.wait_for_output("no agent answered within 3 seconds");
+    terminal.wait_for_end(5);
 }
 
 /// Checks the answers of a program for the two fields, how often it is asked, and what the server
@@ -88,9 +123,13 @@ fn a_program_fills_in_a_form() {
         2,
         &[accepted[0], accepted[1], "\"count\": 7"],
     );
-    check(blue, "{}\n", 2, &[accepted[0], accepted[1], "\"count\": 3"]);
+    let default = [accepted[0], accepted[1], "\"count\": 3"];
+    check(blue, "{\"text\": \"\"}\n", 2, &default);
     let declined = ["\"action\": \"decline\""];
     check("{}\n", blue, 1, &declined);
+    // A default is sent only if it was chosen.
+    check(blue, "{}\n", 2, &declined);
+    check(blue, "\n", 2, &declined);
     // An invalid color is asked for again; approving everything is not an answer.
     check("{\"text\": \"green\"}\n", blue, 3, &declined);
     check("{\"answer\": \"once\"}\n", blue, 1, &declined);

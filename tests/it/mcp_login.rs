@@ -17,10 +17,14 @@ use crate::scripted_team::{FINAL, agent, team};
 
 /// File with the tokens, in the home directory.
 const CREDENTIALS_FILE: &str = ".massgen/mcp/credentials.json";
-/// A browser that agrees to everything.
+/// A browser that follows the redirect of the file that it is given, and agrees to everything. It
+/// stores its arguments.
 const BROWSER: &str = "#!/usr/bin/python3\n\
-    import sys, urllib.request\n\
-    urllib.request.urlopen(sys.argv[1]).read()\n";
+    import html, os, re, sys, urllib.request\n\
+    open(os.path.join(os.environ['HOME'], 'opened'), 'w').write(' '.join(sys.argv[1:]))\n\
+    page = urllib.request.urlopen(sys.argv[1]).read().decode()\n\
+    address = html.unescape(re.search('url=([^\"]*)', page)[1])\n\
+    urllib.request.urlopen(address).read()\n";
 
 /// Returns a project whose agent asks the server `t` at `url` who it is; `keys` are further keys of
 /// the server.
@@ -76,6 +80,15 @@ fn a_server_is_usable_after_sign_in() {
     assert_eq!(mode(CREDENTIALS_FILE) & 0o777, 0o600);
     assert_eq!(mode(".massgen/mcp") & 0o777, 0o700);
     assert_eq!(server.requests("POST /register").len(), 1);
+    let opened = fs::read_to_string(finished.project().home("opened")).unwrap();
+    let home = finished
+        .project()
+        .home("massgen-page-")
+        .display()
+        .to_string();
+    assert!(opened.starts_with(&format!("file://{home}")), "{opened}");
+    let file = opened.trim_start_matches("file://");
+    assert!(!fs::exists(file).unwrap(), "{file} is still there");
 
     let logs = finished.project().path(".massgen");
     fs::remove_dir_all(logs).unwrap();

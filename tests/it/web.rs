@@ -432,23 +432,64 @@ fn a_head_that_does_not_end_is_given_up() {
     assert_eq!(server.send("GET", "/", &[], None).status, 200);
 }
 
+/// Opens 64 connections without a token that each send `text`.
+fn open_without_token(server: &WebServer, text: &str) -> Vec<TcpStream> {
+    let open = |_| {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        // One that has made room already is reset.
+        drop(stream.write_all(text.as_bytes()));
+        stream
+    };
+    (0..64).map(open).collect()
+}
+
 #[test]
-fn connections_beyond_the_limit_wait() {
+fn connections_without_a_token_keep_no_client_out() {
     let server = start_server(&[]);
-    let open = |_| TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let mut idle: Vec<TcpStream> = (0..64).map(open).collect();
-    let mut waiting = server.open("GET", "/api/info", &server.headers(), None);
-    let brief = Some(Duration::from_millis(500));
-    waiting.set_read_timeout(brief).unwrap();
-    let mut first = [0; 1];
-    assert!(waiting.read(&mut first).is_err());
-    idle.truncate(32);
-    waiting
-        .set_read_timeout(Some(Duration::from_mins(2)))
-        .unwrap();
+    let mut kept = server.open("GET", "/api/info", &server.headers()[..1], None);
+    let mut authorized = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    let head = format!(
+        "GET /api/info HTTP/1.1\r\n{}\r\n\r\n",
+        server.headers().join("\r\n")
+    );
+    let mut first = [0; 12];
+    authorized.write_all(head.as_bytes()).unwrap();
+    authorized.read_exact(&mut first).unwrap();
+    let body = format!(
+        "POST /api/session HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\n\
+         content-length: 1000\r\n\r\n{{",
+        server.port
+    );
+    for text in ["", "GET / HTTP/1.1\r\n", &body] {
+        let silent = open_without_token(&server, text);
+        let info = server.get("/api/info");
+        assert_eq!(info.status, 200, "{text:?}: {info:?}");
+        drop(silent);
+    }
+    // The connection with the token was not displaced.
+    authorized.write_all(head.as_bytes()).unwrap();
+    let mut second = [0; 16 * 1024];
+    assert!(authorized.read(&mut second).unwrap() > 0);
     let mut rest = String::new();
-    waiting.read_to_string(&mut rest).unwrap();
-    assert!(rest.starts_with("HTTP/1.1 200"), "{rest}");
+    kept.read_to_string(&mut rest).unwrap();
+    assert!(rest.starts_with("HTTP/1.1 401"), "{rest}");
+}
+
+#[test]
+fn a_body_without_a_token_that_does_not_end_is_given_up() {
+    let server = start_server(&[]);
+    let since = Instant::now();
+    let mut slow = server.open(
+        "POST",
+        "/api/session",
+        &["content-length: 9".to_owned()],
+        None,
+    );
+    slow.write_all(b"{").unwrap();
+    let mut rest = Vec::new();
+    drop(slow.read_to_end(&mut rest));
+    let waited = since.elapsed().as_secs();
+    assert!((9..110).contains(&waited), "{waited} s");
 }
 
 #[test]

@@ -48,6 +48,9 @@ const HOOK_REQUEST_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
 /// Maximum time to receive the first byte of a connection, and the rest of a hook request.
 const HOOK_REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Maximum time for which a peer that does not read is notified.
+const NOTIFY_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// Message that arrived over the agent socket.
 #[derive(Debug)]
 pub(super) enum AgentSocketMessage {
@@ -162,8 +165,8 @@ impl AgentSocketServer {
         if is_new {
             let peers = self.handler.peers().clone();
             for peer in peers {
-                // A peer that has disconnected needs no notification.
-                let _result = peer.notify_tool_list_changed().await;
+                // A peer that has disconnected, or does not read, needs no notification.
+                let _result = timeout(NOTIFY_TIME_MAX, peer.notify_tool_list_changed()).await;
             }
         }
     }
@@ -304,7 +307,10 @@ impl ToolProvider for AgentSocketHandler {
     fn add_client(&self, client: Peer<RoleServer>) {
         let mut peers = self.peers();
         peers.retain(|peer| !peer.is_transport_closed());
-        peers.push(client);
+        // A client can say more than once that it is ready.
+        if peers.len() < CONNECTIONS_MAX {
+            peers.push(client);
+        }
     }
 
     async fn list_tools(&self) -> Result<Vec<Tool>, ErrorData> {

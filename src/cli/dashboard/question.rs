@@ -40,6 +40,8 @@ pub(super) enum QuestionAnswer {
     FailedCheck(FailedCheckDecision),
     /// To an open question.
     Text(String),
+    /// To an open question that the user does not answer.
+    NoText,
 }
 
 impl QuestionPanel {
@@ -94,12 +96,7 @@ impl QuestionPanel {
 
     /// Returns whether the run no longer waits for the answer.
     pub(super) fn is_withdrawn(&self) -> bool {
-        match &self.question {
-            UserQuestion::Apply { answer, .. } => answer.is_closed(),
-            UserQuestion::Call { answer, .. } => answer.is_closed(),
-            UserQuestion::FailedCheck { answer, .. } => answer.is_closed(),
-            UserQuestion::Open { answer, .. } => answer.is_closed(),
-        }
+        self.question.is_withdrawn()
     }
 
     /// Returns whether it is an open question, which is answered by a line of text.
@@ -138,7 +135,7 @@ impl QuestionPanel {
             }
             (UserQuestion::FailedCheck { .. }, 'k') => check(FailedCheckDecision::Keep),
             (UserQuestion::FailedCheck { .. }, 'x') => check(FailedCheckDecision::Revert),
-            (UserQuestion::Open { .. }, 'x') => Some(QuestionAnswer::Text(String::new())),
+            (UserQuestion::Open { .. }, 'x') => Some(QuestionAnswer::NoText),
             (
                 UserQuestion::Call { .. }
                 | UserQuestion::Apply { .. }
@@ -172,6 +169,7 @@ impl QuestionPanel {
                     answer.send(selection).unwrap_or_default();
                 }
             }
+            // The run learns from the dropped sender that there is no answer.
             (_, _) => {}
         }
     }

@@ -1,24 +1,35 @@
 //! Address of an HTTP server, and the connections that it accepts: how many, for how long their
-//! heads may take, and how they are closed.
+//! heads may take, and how they are closed. Clients without a token never keep others out.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::command_line::usage_error;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of open connections; the next one waits.
+/// Maximum number of open connections that have carried an authorized request, and of those that
+/// have not.
 const CONNECTIONS_MAX: usize = 64;
+/// Time after which a connection without an authorized request is closed, whatever it does: requests,
+/// their bodies and the replies count.
+const UNAUTHORIZED_TIME_MAX: Duration = Duration::from_secs(15);
+/// Time after which the connection of a client that does not take what was sent is closed.
+const UNREAD_MILLISECONDS_MAX: u32 = 30_000;
 /// Timeout for the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Delay after a connection could not be accepted.
@@ -91,17 +102,12 @@ impl HttpListener {
 
     /// Answers requests by `routes` until `stop` is cancelled.
     pub(crate) async fn serve(self, routes: Router, stop: &CancellationToken) {
-        let connection_slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let pool = Arc::new(ConnectionPool::default());
         let mut tasks = JoinSet::new();
-        while let Some(stream) = accept_connection(&self.listener, &connection_slots, stop).await {
-            let Ok(slot) = Arc::clone(&connection_slots).try_acquire_owned() else {
-                continue;
-            };
+        while let Some(stream) = accept_connection(&self.listener, stop).await {
+            let connection = pool.add();
             let (routes, stop) = (routes.clone(), stop.clone());
-            tasks.spawn(async move {
-                serve_connection(stream, routes, &stop).await;
-                drop(slot);
-            });
+            tasks.spawn(async move { serve_connection(stream, connection, routes, &stop).await });
             while tasks.try_join_next().is_some() {}
         }
         let all_closed = async { while tasks.join_next().await.is_some() {} };
@@ -110,40 +116,146 @@ impl HttpListener {
     }
 }
 
-/// Waits for a free slot and returns the next connection; `None` when `stop` is cancelled.
-async fn accept_connection(
-    listener: &TcpListener,
-    connection_slots: &Semaphore,
-    stop: &CancellationToken,
-) -> Option<TcpStream> {
+/// The open connections.
+#[derive(Debug, Default)]
+struct ConnectionPool(Mutex<ConnectionLists>);
+
+#[derive(Debug, Default)]
+struct ConnectionLists {
+    /// The connections without an authorized request, oldest first.
+    unauthorized: VecDeque<Arc<HttpConnection>>,
+    /// The number of the others.
+    authorized: usize,
+}
+
+/// An open connection. The requests that it carries have it among their extensions.
+#[derive(Debug)]
+pub(crate) struct HttpConnection {
+    pool: Weak<ConnectionPool>,
+    /// Set by the first authorized request.
+    is_authorized: AtomicBool,
+    /// Cancelled when it has to make room for another.
+    displaced: CancellationToken,
+}
+
+/// An open connection, which leaves the pool on drop.
+#[derive(Debug)]
+struct PooledConnection(Arc<HttpConnection>);
+
+impl ConnectionPool {
+    fn lock(&self) -> MutexGuard<'_, ConnectionLists> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection, for which the oldest one without an authorized request makes room.
+    fn add(self: &Arc<Self>) -> PooledConnection {
+        let connection = Arc::new(HttpConnection {
+            pool: Arc::downgrade(self),
+            is_authorized: AtomicBool::new(false),
+            displaced: CancellationToken::new(),
+        });
+        let mut lists = self.lock();
+        if lists.unauthorized.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = lists.unauthorized.pop_front()
+        {
+            oldest.displaced.cancel();
+        }
+        lists.unauthorized.push_back(Arc::clone(&connection));
+        PooledConnection(connection)
+    }
+}
+
+impl HttpConnection {
+    /// Records that a request on this connection is authorized: it may stay open and is not
+    /// displaced any more, unless there are too many such connections.
+    pub(crate) fn authorize(&self) {
+        let Some(pool) = self.pool.upgrade() else {
+            return;
+        };
+        let mut lists = pool.lock();
+        let mut unauthorized = lists.unauthorized.iter();
+        let position = unauthorized.position(|connection| std::ptr::eq(&**connection, self));
+        if lists.authorized < CONNECTIONS_MAX
+            && let Some(index) = position
+        {
+            lists.unauthorized.remove(index);
+            lists.authorized = lists.authorized.saturating_add(1);
+            self.is_authorized.store(true, Ordering::Release);
+        }
+    }
+
+    /// Waits until the connection has to be closed because it carried no authorized request.
+    async fn wait_for_closure(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(UNAUTHORIZED_TIME_MAX) => {}
+            () = self.displaced.cancelled() => {}
+        }
+        if self.is_authorized.load(Ordering::Acquire) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Drop for PooledConnection {
+    fn drop(&mut self) {
+        let Some(pool) = self.0.pool.upgrade() else {
+            return;
+        };
+        let mut lists = pool.lock();
+        if self.0.is_authorized.load(Ordering::Acquire) {
+            lists.authorized = lists.authorized.saturating_sub(1);
+        } else {
+            let is_other = |other: &Arc<HttpConnection>| !Arc::ptr_eq(other, &self.0);
+            lists.unauthorized.retain(is_other);
+        }
+    }
+}
+
+/// Returns the next connection; `None` when `stop` is cancelled.
+async fn accept_connection(listener: &TcpListener, stop: &CancellationToken) -> Option<TcpStream> {
     let accept = async {
         loop {
-            drop(connection_slots.acquire().await.ok()?);
             match listener.accept().await {
-                Ok((stream, _)) => return Some(stream),
+                Ok((stream, _)) => return stream,
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     };
     tokio::select! {
-        stream = accept => stream,
+        stream = accept => Some(stream),
         () = stop.cancelled() => None,
     }
 }
 
 /// Answers the requests of one connection.
-async fn serve_connection(stream: TcpStream, routes: Router, stop: &CancellationToken) {
+async fn serve_connection(
+    stream: TcpStream,
+    pooled: PooledConnection,
+    routes: Router,
+    stop: &CancellationToken,
+) {
+    // The kernel closes the connection of a client that does not take what was sent.
+    if set_tcp_user_timeout(&stream, UNREAD_MILLISECONDS_MAX).is_err() {
+        return;
+    }
+    let own_connection = Arc::clone(&pooled.0);
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&own_connection));
+        routes.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // An error of the connection is the client's problem.
-    let _result = tokio::select! {
-        result = connection.as_mut() => result,
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = pooled.0.wait_for_closure() => {}
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            let _result = connection.await;
         }
-    };
+    }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use hyper::Method;
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
@@ -12,6 +13,11 @@ use hyper::http::uri::Authority;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Value of that header for a page of another site.
 const CROSS_SITE: &str = "cross-site";
+/// Headers, and their values, in which browsers state that the user opens a page.
+const OPENS_PAGE: [(HeaderName, &str); 2] = [
+    (HeaderName::from_static("sec-fetch-mode"), "navigate"),
+    (HeaderName::from_static("sec-fetch-dest"), "document"),
+];
 /// Names by which a machine reaches itself, as in the `Host` header.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// Port of an address that names none.
@@ -83,7 +89,9 @@ impl OriginGuard {
             return Err(GuardRefusal::Origin);
         }
         let mut sites = request.headers.get_all(FETCH_SITE).iter();
-        if sites.any(|site| site.as_bytes().eq_ignore_ascii_case(CROSS_SITE.as_bytes())) {
+        let is_cross_site =
+            sites.any(|site| site.as_bytes().eq_ignore_ascii_case(CROSS_SITE.as_bytes()));
+        if is_cross_site && !opens_page(request) {
             return Err(GuardRefusal::Site);
         }
         Ok(())
@@ -121,6 +129,13 @@ impl OriginGuard {
             Some(_) | None => false,
         }
     }
+}
+
+/// Returns whether the user opens a page, as by a link: the page that has the link cannot read it.
+fn opens_page(request: &Parts) -> bool {
+    let has_value =
+        |(name, value): &(HeaderName, &str)| only_value(&request.headers, name) == Ok(Some(*value));
+    request.method == Method::GET && OPENS_PAGE.iter().all(has_value)
 }
 
 /// Returns the value of a header that must not occur twice. One that is not text is empty.
@@ -225,5 +240,16 @@ mod tests {
             check(own, &with(site), Ok(()));
         }
         check(own, &with("Cross-Site"), Err(GuardRefusal::Site));
+        // A link of another site, and a frame in it.
+        for (destination, expected) in [
+            ("document", Ok(())),
+            ("iframe", Err(GuardRefusal::Site)),
+            ("empty", Err(GuardRefusal::Site)),
+        ] {
+            let [host, site] = with("cross-site");
+            let mode = ("sec-fetch-mode", "navigate");
+            let headers = [host, site, mode, ("sec-fetch-dest", destination)];
+            check(own, &headers, expected);
+        }
     }
 }

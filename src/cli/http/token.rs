@@ -5,9 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::http::request::Parts;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::cli::http::listener::HttpConnection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::world::io::files::read_secret;
@@ -39,13 +41,16 @@ impl BearerTokens {
         tokens.push(token);
     }
 
-    /// Returns the token that a request with these headers carries, if it is accepted.
-    pub(crate) fn authorize(&self, headers: &HeaderMap) -> Option<BearerToken> {
+    /// Returns the token that a request carries, if it is accepted. The connection of the request
+    /// is authorized then.
+    pub(crate) fn authorize(&self, request: &Parts) -> Option<BearerToken> {
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known_tokens = tokens.iter();
-        known_tokens
-            .find(|token| token.is_authorized(headers))
-            .copied()
+        let token = known_tokens.find(|token| token.is_authorized(&request.headers))?;
+        if let Some(connection) = request.extensions.get::<Arc<HttpConnection>>() {
+            connection.authorize();
+        }
+        Some(*token)
     }
 }
 

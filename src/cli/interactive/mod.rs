@@ -354,6 +354,7 @@ impl InteractiveSession {
             }
         };
         signal_watcher.abort();
+        self.output.set_run_end(None);
         let control = if leave.is_cancelled() {
             LoopControl::Leave
         } else {

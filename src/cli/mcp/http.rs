@@ -86,7 +86,7 @@ async fn check_request(State(access): State<McpAccess>, request: Request, next: 
     if let Err(refusal) = access.guard.check(&parts) {
         return (StatusCode::FORBIDDEN, refusal.to_string()).into_response();
     }
-    if access.tokens.authorize(&parts.headers).is_none() {
+    if access.tokens.authorize(&parts).is_none() {
         let reason = "the bearer token is missing or wrong";
         return (
             StatusCode::UNAUTHORIZED,

@@ -91,8 +91,8 @@ async fn sign_in(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let callback = CallbackListener::listen(arguments.port).await?;
-    let redirect = callback.url().as_str();
-    let begin = PendingSignIn::begin(server, file, redirect, &arguments.scope);
+    let redirect = callback.url().clone();
+    let begin = PendingSignIn::begin(server, file, redirect.as_str(), &arguments.scope);
     let pending_sign_in = Box::pin(begin).await?;
     let address = pending_sign_in.address();
     output.note(&format!("sign in at {}:\n{address}", display_url(address)));

@@ -12,7 +12,7 @@ use crate::cli::execution::{
     EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
     run_invocation, secret_values, user_interaction,
 };
-use crate::cli::follow::forward_events;
+use crate::cli::follow::follow_run;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
@@ -20,6 +20,7 @@ use crate::cli::result_builder::RunStart;
 use crate::cli::resume::ResumedTeam;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::run_observer::RunObserver;
+use crate::cli::standard_stream::RunEnd;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
@@ -361,6 +362,9 @@ impl PipelineLaunch<'_> {
             persistent: host.home.as_ref().map(ApprovalFile::in_home),
         };
         let questions = interaction.into_questions(stop.graceful.clone());
+        // Its stages have the time limits.
+        let end = RunEnd::new(&stop, None);
+        output.set_run_end(Some(end.clone()));
         let (name, dir) = (repository.dir.name(), repository.dir.dir().clone());
         let run_start = RunStart {
             session_id: name.clone(),
@@ -385,10 +389,9 @@ impl PipelineLaunch<'_> {
             paths,
             output,
         )?;
-        let (result, view_result) = tokio::join!(
-            pipeline.run(),
-            forward_events(events, view, questions, &mut steering)
-        );
+        let run = pipeline.run();
+        let (result, view_result) =
+            follow_run(run, end, events, view, questions, &mut steering).await;
         let result = result?;
         if let Some(answer) = &result.answer {
             write_output_file(&kept_answer_file, &redactor.text(&answer.text))?;

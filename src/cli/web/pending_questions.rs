@@ -39,7 +39,7 @@ impl PendingQuestions {
     /// Forgets the questions that nothing waits for.
     pub(super) fn drop_closed(&mut self) {
         let count_before = self.list.len();
-        self.list.retain(|pending| !is_closed(&pending.question));
+        self.list.retain(|pending| !pending.question.is_withdrawn());
         if self.list.len() != count_before {
             self.version = self.version.saturating_add(1);
         }
@@ -138,14 +138,5 @@ pub(super) fn parse_decision(text: &str) -> Option<FailedCheckDecision> {
         "keep" => Some(FailedCheckDecision::Keep),
         "revert" => Some(FailedCheckDecision::Revert),
         _ => None,
-    }
-}
-
-fn is_closed(question: &UserQuestion) -> bool {
-    match question {
-        UserQuestion::Apply { answer, .. } => answer.is_closed(),
-        UserQuestion::Call { answer, .. } => answer.is_closed(),
-        UserQuestion::FailedCheck { answer, .. } => answer.is_closed(),
-        UserQuestion::Open { answer, .. } => answer.is_closed(),
     }
 }

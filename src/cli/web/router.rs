@@ -7,9 +7,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
+use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -152,7 +153,7 @@ fn check(server: &WebServer, request: Request) -> ApiResult<Request> {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message));
     }
     if !needs_no_token(path, method) {
-        let token = require_token(server, &parts.headers)?;
+        let token = require_token(server, &parts)?;
         let is_write = *method == Method::POST && path != BROWSE_PATH;
         if server.is_read_only() && is_write {
             let message = "the server was started with `--read-only`";
@@ -177,8 +178,8 @@ fn is_page_file(path: &str) -> bool {
 }
 
 /// Returns the token that a request carries, if it is accepted.
-fn require_token(server: &WebServer, headers: &HeaderMap) -> ApiResult<BearerToken> {
-    server.tokens().authorize(headers).ok_or_else(|| {
+fn require_token(server: &WebServer, request: &Parts) -> ApiResult<BearerToken> {
+    server.tokens().authorize(request).ok_or_else(|| {
         let message = "the bearer token is missing or wrong";
         ApiError::new(StatusCode::UNAUTHORIZED, message)
             .with_hint("open the link that `massgen web` prints")

@@ -21,7 +21,8 @@ use crate::orchestrator::review::UserQuestion;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerRequest {
-    answer: String,
+    /// `None` leaves an open question without an answer.
+    answer: Option<String>,
 }
 
 /// Body of `POST /api/runs/{id}/stop`.
@@ -57,7 +58,10 @@ pub(super) async fn approve(
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
-    let decision = parse_approval(&request.answer)
+    let decision = request
+        .answer
+        .as_deref()
+        .and_then(parse_approval)
         .ok_or_else(|| ApiError::invalid("expected `once`, `session` or `no`"))?;
     let question = run.feed().with_questions(|questions| {
         questions
@@ -80,7 +84,7 @@ pub(super) async fn answer(
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
-    let decision = parse_decision(&request.answer);
+    let decision = request.answer.as_deref().and_then(parse_decision);
     let question = run.feed().with_questions(|questions| {
         let failed_check = questions.find(|id, question| {
             id == question_id && matches!(question, UserQuestion::FailedCheck { .. })
@@ -100,7 +104,10 @@ pub(super) async fn answer(
             .ok_or_else(|| no_question_error(&question_id))
     })?;
     let is_sent = match (question, decision) {
-        (UserQuestion::Open { answer, .. }, _) => answer.send(request.answer).is_ok(),
+        (UserQuestion::Open { answer, .. }, _) => match request.answer {
+            Some(text) => answer.send(text).is_ok(),
+            None => !answer.is_closed(),
+        },
         (UserQuestion::FailedCheck { answer, .. }, Some(decision)) => answer.send(decision).is_ok(),
         (
             UserQuestion::FailedCheck { .. }

@@ -116,7 +116,7 @@ async fn serve(
     if host.stdin == StreamTarget::Terminal {
         output.note("press Enter for another link, Ctrl-C to stop the server");
     }
-    let _browser = if arguments.no_browser {
+    let mut browser = if arguments.no_browser {
         None
     } else {
         WebBrowser::open_page(&link, &host.env)
@@ -124,10 +124,12 @@ async fn serve(
     let mut link_requests = link_requests(&host);
     let service = listener.serve(router::routes(&server), &stop.graceful);
     let mut service = std::pin::pin!(service);
+    let mut link_expiry = std::pin::pin!(tokio::time::sleep(CODE_TIME_MAX));
     loop {
         tokio::select! {
             () = service.as_mut() => break,
             // Only the first link is opened in a browser; the user opens this one.
+            () = &mut link_expiry, if browser.is_some() => browser = None,
             Some(()) = link_requests.recv() => drop(print_link(&server, &start, output)?),
         }
     }

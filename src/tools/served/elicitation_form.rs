@@ -102,33 +102,30 @@ impl FormField {
         format!("`{name}`{description} ({})", self.kind.describe_expected())
     }
 
-    /// Describes what an empty answer means.
+    /// Describes what an empty answer means, and no answer.
     pub fn describe_default(&self) -> String {
-        match &self.when_omitted {
-            OmittedFieldMeaning::Declines => "Enter alone: decline".to_owned(),
-            OmittedFieldMeaning::Omits => "Enter alone: it is left out".to_owned(),
+        let default = match &self.when_omitted {
+            OmittedFieldMeaning::Declines => return "Enter alone: decline".to_owned(),
+            OmittedFieldMeaning::Omits => "it is left out".to_owned(),
             OmittedFieldMeaning::Default(default) => {
                 let default = default.as_str().map_or(default.to_string(), str::to_owned);
-                format!("Enter alone: {}", display_text(&default))
+                display_text(&default)
             }
-        }
+        };
+        format!("Enter alone: {default}; no answer: decline")
     }
 
     /// Adds the user's answer to `answers`. The error gives what is expected, as the end of a
     /// sentence; an error of `None` means that the user declines.
-    pub fn fill(
-        &self,
-        text: Option<&str>,
-        answers: &mut Map<String, Value>,
-    ) -> Result<(), Option<String>> {
-        let value = match (text, &self.when_omitted) {
-            (Some(text), _) => {
-                let value = self.kind.parse_answer(text.trim());
+    pub fn fill(&self, text: &str, answers: &mut Map<String, Value>) -> Result<(), Option<String>> {
+        let value = match (text.trim(), &self.when_omitted) {
+            ("", OmittedFieldMeaning::Default(default)) => Some(default.clone()),
+            ("", OmittedFieldMeaning::Omits) => None,
+            ("", OmittedFieldMeaning::Declines) => return Err(None),
+            (text, _) => {
+                let value = self.kind.parse_answer(text);
                 Some(value.ok_or_else(|| Some(self.kind.describe_expected()))?)
             }
-            (None, OmittedFieldMeaning::Default(default)) => Some(default.clone()),
-            (None, OmittedFieldMeaning::Omits) => None,
-            (None, OmittedFieldMeaning::Declines) => return Err(None),
         };
         answers.extend(value.map(|value| (self.name.clone(), value)));
         Ok(())
@@ -243,7 +240,7 @@ mod tests {
     fn check(schema: &Value, text: &str, expected: Result<Value, &str>) {
         let form = form(&json!({"a": schema}), &["a"]).unwrap();
         let mut answers = Map::new();
-        let result = form.fields()[0].fill(Some(text), &mut answers);
+        let result = form.fields()[0].fill(text, &mut answers);
         let actual = match result {
             Ok(()) => Ok(answers["a"].clone()),
             Err(expected_answer) => Err(expected_answer.unwrap()),
@@ -275,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_means_what_the_field_says() {
+    fn an_empty_answer_means_what_the_field_says() {
         let fields = json!({
             "a": {"type": "string", "description": "who\u{1b}[2J"},
             "b": {"type": "integer", "default": 3},
@@ -285,13 +282,17 @@ mod tests {
         let fields = form.fields();
         assert_eq!(fields[0].question(), "`a`: who\\u{1b}[2J (a text)");
         let mut answers = Map::new();
-        assert_eq!(fields[0].fill(None, &mut answers), Err(None));
+        assert_eq!(fields[0].fill("", &mut answers), Err(None));
         for field in &fields[1..] {
-            field.fill(None, &mut answers).unwrap();
+            field.fill(" ", &mut answers).unwrap();
         }
         assert_eq!(Value::Object(answers), json!({"b": 3}));
         let defaults: Vec<String> = fields.iter().map(FormField::describe_default).collect();
-        let expected = ["decline", "3", "it is left out"];
+        let expected = [
+            "decline",
+            "3; no answer: decline",
+            "it is left out; no answer: decline",
+        ];
         assert_eq!(
             defaults,
             expected.map(|default| format!("Enter alone: {default}"))

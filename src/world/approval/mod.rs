@@ -27,8 +27,8 @@ pub trait CallApprover: fmt::Debug + Send + Sync {
 
 /// Answers elicitation requests of an MCP server.
 pub trait ElicitationResponder: fmt::Debug + Send + Sync {
-    /// Returns a person's answer to `question`, if they give one. `without_answer` tells them what
-    /// happens if they do not.
+    /// Returns a person's answer to `question`, which may be empty; `None` if they give none.
+    /// `without_answer` tells them what both mean.
     fn elicit(&self, question: String, without_answer: String) -> BoxFuture<'_, Option<String>>;
 }
 

@@ -34,7 +34,7 @@ pub struct ApprovalReply {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ElicitationReply {
-    /// The answer; without one, the server gets none.
+    /// The answer, which may be empty; without one, the request is declined.
     text: Option<String>,
 }
 

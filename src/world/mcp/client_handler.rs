@@ -141,8 +141,8 @@ impl McpClientHandler {
                 let question = field.question();
                 let question =
                     format!("the server `{server}` asks: {message} {question}{requirement}");
-                let reply = person.elicit(question, field.describe_default()).await;
-                match field.fill(reply.as_deref(), &mut answers) {
+                let reply = person.elicit(question, field.describe_default()).await?;
+                match field.fill(&reply, &mut answers) {
                     Ok(()) => break,
                     Err(Some(expected)) if retries < RETRIES_MAX => {
                         requirement = format!("; write {expected}");

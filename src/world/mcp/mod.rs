@@ -18,6 +18,7 @@ mod issuer_metadata;
 mod client_credentials;
 mod event_stream;
 pub(crate) mod message_size;
+mod pending_replies;
 pub(crate) mod tool_server;
 mod remote_client;
 mod sse;

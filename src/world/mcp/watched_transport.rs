@@ -4,20 +4,16 @@
 //! from its messages.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::{JsonRpcMessage, RequestId, ServerNotification};
+use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::sync::Notify;
 
 use crate::world::mcp::client_transport::{ClientTransport, ClientTransportError};
 use crate::world::mcp::credentials::Credentials;
-
-/// Limit on unread replies, beyond which a server is not read from: each reply is kept in memory
-/// until the server reads it.
-const PENDING_REPLIES_MAX: usize = 32;
+use crate::world::mcp::pending_replies::PendingReplies;
 
 /// A transport that inspects the messages of one server.
 pub(super) struct WatchedTransport {
@@ -26,78 +22,6 @@ pub(super) struct WatchedTransport {
     tool_change_count: Arc<AtomicUsize>,
     credentials: Credentials,
     pending_replies: Arc<PendingReplies>,
-}
-
-/// Replies that a server has not received yet.
-#[derive(Default)]
-struct PendingReplies {
-    state: Mutex<PendingReplyState>,
-    /// Notified when one has been sent or dropped.
-    changed: Notify,
-}
-
-#[derive(Default)]
-struct PendingReplyState {
-    /// Requests of the server that have no reply yet.
-    unanswered: Vec<RequestId>,
-    /// Number of replies that are being sent and that the server has not read.
-    in_transit: usize,
-}
-
-impl PendingReplies {
-    fn lock(&self) -> MutexGuard<'_, PendingReplyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn record_request(&self, id: RequestId) {
-        self.lock().unanswered.push(id);
-    }
-
-    /// Records that a request was cancelled: no reply will follow, unless it is being sent already.
-    fn record_cancellation(&self, id: &RequestId) {
-        self.lock().remove_request(id);
-        self.changed.notify_one();
-    }
-
-    /// Records that a reply is being sent.
-    fn record_sending(&self, id: &RequestId) {
-        let mut state = self.lock();
-        state.remove_request(id);
-        state.in_transit = state.in_transit.saturating_add(1);
-    }
-
-    fn record_sent(&self) {
-        let mut state = self.lock();
-        state.in_transit = state.in_transit.saturating_sub(1);
-        self.changed.notify_one();
-    }
-
-    /// Waits until the number of pending replies is below the limit.
-    async fn wait_until_below_limit(&self) {
-        loop {
-            let change = self.changed.notified();
-            let count = self.lock().count();
-            if count < PENDING_REPLIES_MAX {
-                return;
-            }
-            change.await;
-        }
-    }
-}
-
-impl PendingReplyState {
-    /// Removes a request from those without a reply.
-    fn remove_request(&mut self, id: &RequestId) {
-        let position = self
-            .unanswered
-            .iter()
-            .position(|unanswered| unanswered == id);
-        position.map(|position| self.unanswered.swap_remove(position));
-    }
-
-    fn count(&self) -> usize {
-        self.unanswered.len().saturating_add(self.in_transit)
-    }
 }
 
 impl WatchedTransport {
@@ -118,9 +42,7 @@ impl WatchedTransport {
 
     fn inspect(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
-            JsonRpcMessage::Request(request) => {
-                self.pending_replies.record_request(request.id.clone());
-            }
+            JsonRpcMessage::Request(request) => self.pending_replies.record_request(&request.id),
             JsonRpcMessage::Notification(message) => {
                 let notification = &message.notification;
                 if let ServerNotification::ToolListChangedNotification(_) = notification {
@@ -147,19 +69,11 @@ impl Transport<RoleClient> for WatchedTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), ClientTransportError>> + Send + 'static {
-        let answered_id = match &item {
-            JsonRpcMessage::Response(answer) => Some(&answer.id),
-            JsonRpcMessage::Error(error) => error.id.as_ref(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
-        };
-        let pending_replies = answered_id.map(|id| {
-            self.pending_replies.record_sending(id);
-            Arc::clone(&self.pending_replies)
-        });
+        let delivery = self.pending_replies.record_sending(&item);
         let sending = self.connection.send(item);
         async move {
             let result = sending.await;
-            pending_replies.inspect(|replies| replies.record_sent());
+            drop(delivery);
             result
         }
     }

@@ -54,7 +54,7 @@ export function pending(stream) {
 /** @param {Question} question @param {RunStream} stream @param {boolean} mayAnswer */
 function buttons(question, stream, mayAnswer) {
   const isAnswered = answered.has(keyOf(stream, question));
-  const send = (/** @type {string} */ kind, /** @type {string} */ answer) => () => reply(stream, question, kind, answer);
+  const send = (/** @type {string} */ kind, /** @type {string | null} */ answer) => () => reply(stream, question, kind, answer);
   const button = (/** @type {string} */ text, /** @type {() => void} */ run, look = '') => heldButton(text, run, shown, { look, isAnswered });
   if (question.kind === 'elsewhere') return html`<p class="muted">It is answered in the terminal that started the run.</p>`;
   if (question.kind === 'delivery' || question.kind === 'review') return html`<a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a>`;
@@ -75,7 +75,8 @@ function buttons(question, stream, mayAnswer) {
     send('questions', String(text ?? ''))();
   };
   return html`<form class="row grow" @submit=${submit}><input class="input grow" name="text" aria-label="Your answer" autocomplete="off">
-    <button class="button primary" aria-disabled=${isAnswered || isHeld ? 'true' : nothing}>Answer</button></form>`;
+    <button class="button primary" aria-disabled=${isAnswered || isHeld ? 'true' : nothing}>Answer</button></form>
+    ${button('No answer', send('questions', null))}`;
 }
 
 /** @param {Question} question */
