@@ -70,16 +70,20 @@ fn the_next_run_removes_containers_of_a_killed_run_and_none_of_running_ones() {
     let mut first = start_run(&running);
     let of_first = containers(&daemon, &running);
     assert_ne!(of_first, "");
-    // Checks have a container of their own, and what commands change in theirs is not in it.
+    // Each check has its own container: what commands or another check change in theirs is not in
+    // it.
     let checked = format!(
-        "{}checks:\n  - test -e made && test ! -e /tmp/planted\n",
+        "{}checks:\n  - test -e made && touch /tmp/planted ~/planted /bin/planted\n  \
+         - test ! -e /tmp/planted && test ! -e ~/planted && test ! -e /bin/planted\n",
         team(IMAGE, "touch made /tmp/planted")
     );
     let second = running.retyped(["--config", "checked.yaml", "go"]);
     let second = second.file("checked.yaml", checked);
     let second = second.file("quick.yaml", team(IMAGE, "echo 1")).success();
     let shown = second.stderr();
-    assert!(shown.contains("passes test -e made"), "{shown}");
+    for check in ["passes test -e made", "passes test ! -e /tmp/planted"] {
+        assert!(shown.contains(check), "{shown}");
+    }
     let project = second.project();
     assert_eq!(containers(&daemon, project), of_first);
     // Control: it is found by its label, and killing only the run removes nothing.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bollard::errors::Error as EngineError;
 
-use crate::config::docker::{CONTAINER_HOME, DockerConfig};
+use crate::config::docker::{CONTAINER_HOME, DependencyInstall, DockerConfig};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
@@ -19,7 +19,7 @@ use crate::world::sandbox::docker::client::{LocalImage, command_error, is_missin
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::instance::REMOVED_MESSAGE;
+use crate::world::sandbox::docker::instance::{ContainerChanges, REMOVED_MESSAGE};
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
@@ -45,8 +45,8 @@ pub(in crate::world::sandbox) const FIXED_VARIABLES: &[(&str, &str)] = &[
 /// Directory of programs that are installed for one user, below the home directory.
 const USER_PROGRAMS_DIR: &str = ".local/bin";
 
-/// What runs in a container. Each has a container of its own, so that what an agent's commands
-/// install or change in theirs decides about no check.
+/// What runs in a container. Each has its own container, and each check a new one, so that what
+/// agents' commands or another check install or change decides about no check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerWork {
     /// The agent's commands.
@@ -58,6 +58,7 @@ pub enum ContainerWork {
 /// The container of one agent. It is removed on drop.
 #[derive(Debug)]
 pub struct AgentContainer {
+    work: ContainerWork,
     container: ReplaceableContainer,
     notes: Vec<String>,
     dependency_hashes: Mutex<DependencyHashes>,
@@ -81,10 +82,15 @@ impl AgentContainer {
         // Later ones replace earlier ones: those of the config replace all others.
         env.extend(fixed_variables(&image));
         env.extend(owner.config_env.clone());
+        let mut config = config.clone();
+        if work == ContainerWork::Checks {
+            // The workspace's files name them, which the checked work contains.
+            config.packages.dependencies = DependencyInstall::Manual;
+        }
         let spec = ContainerSpec {
             name: container_name(owner, work),
             labels: owner.origin.labels().into(),
-            config: config.clone(),
+            config,
             limits: *owner.limits,
             files: credentials.files,
             unique_directory: owner.origin.unique_directory.clone(),
@@ -93,7 +99,11 @@ impl AgentContainer {
             ReplaceableContainer::start_new(engine, spec, env, owner.workspace, reachable)?;
         let mut notes = credentials.notes;
         notes.extend(container.install_packages());
+        if work == ContainerWork::Checks {
+            container.save()?;
+        }
         Ok(Self {
+            work,
             container,
             notes,
             dependency_hashes: Mutex::default(),
@@ -119,7 +129,7 @@ impl AgentContainer {
     /// Changes made in the container are kept, except in memory and in mounted directories. Waits
     /// for running commands.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
-        self.container.lock_with_mounts(reachable).map(drop)
+        self.lock_with_paths(reachable).map(drop)
     }
 
     /// Stops and removes it. A second call has no effect.
@@ -147,7 +157,7 @@ impl AgentContainer {
         reachable: &ReachablePaths,
         limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let guard = self.container.lock_with_mounts(reachable);
+        let guard = self.lock_with_paths(reachable);
         self.run_locked(guard.map_err(io::Error::other)?, command, dir, limits)
     }
 
@@ -176,6 +186,16 @@ impl AgentContainer {
             timed_output.stderr.text.insert_str(0, &install_failures);
         }
         Ok(timed_output)
+    }
+
+    /// Mounts `reachable` and locks the container, for checks a new one. No other mounts replace
+    /// these while the lock is held.
+    fn lock_with_paths(&self, reachable: &ReachablePaths) -> Result<ContainerGuard<'_>> {
+        let changes = match self.work {
+            ContainerWork::Commands => ContainerChanges::Kept,
+            ContainerWork::Checks => ContainerChanges::Discarded,
+        };
+        self.container.lock_with_mounts(reachable, changes)
     }
 
     /// Converts the result of a command. A container that was removed from outside is replaced by
@@ -209,7 +229,7 @@ impl AgentContainer {
         let container = &self.container;
         let running_command = container.register_command();
         let container_command = container.agent_command(command, dir, &running_command);
-        let guard = container.lock_with_mounts(reachable);
+        let guard = self.lock_with_paths(reachable);
         let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(container);
         let exec = match container.start(&guard, container_command) {

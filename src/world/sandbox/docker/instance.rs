@@ -28,6 +28,15 @@ const NO_SIZE: Option<InspectContainerOptions> = None;
 /// Suffix of a container's name while another replaces it.
 const REPLACED_SUFFIX: &str = "-replaced";
 
+/// What becomes of the changes in a container that another one replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContainerChanges {
+    /// The other one has them.
+    Kept,
+    /// The other one has only those that were saved.
+    Discarded,
+}
+
 /// A running container.
 #[derive(Debug)]
 pub(super) struct ContainerInstance {
@@ -56,13 +65,21 @@ impl ContainerInstance {
         &self.id
     }
 
-    /// Replaces it by a container with other mounts that has all changes made in this one. If that
-    /// fails, this one is started again.
+    /// Makes all changes made in it part of the containers that replace it.
+    pub(super) async fn save(&mut self, client: &EngineClient) -> Result<()> {
+        if let Some(image) = self.commit_image(client).await? {
+            self.saved_image = Some(image);
+        }
+        Ok(())
+    }
+
+    /// Replaces it by a container with other mounts. If that fails, this one is started again.
     pub(super) async fn replace(
         &mut self,
         client: &EngineClient,
         spec: &ContainerSpec,
         mounts: MountPlan,
+        changes: ContainerChanges,
     ) -> Result<()> {
         if self.is_removed(client).await {
             self.mounts = mounts;
@@ -72,7 +89,10 @@ impl ContainerInstance {
         }
         // Nothing changes in it any more while its changes are saved.
         kill(client, &self.id).await.map_err(replace_error)?;
-        let saved_image = self.commit_image(client).await?;
+        let saved_image = match changes {
+            ContainerChanges::Kept => self.commit_image(client).await?,
+            ContainerChanges::Discarded => None,
+        };
         let image = saved_image
             .as_ref()
             .or(self.saved_image.as_ref())

@@ -16,7 +16,7 @@ use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::instance::{ContainerInstance, kill};
+use crate::world::sandbox::docker::instance::{ContainerChanges, ContainerInstance, kill};
 use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands};
@@ -61,22 +61,32 @@ impl ReplaceableContainer {
     }
 
     /// Mounts other directories, or the same ones with other permissions, and locks the container:
-    /// replaces it if that changes anything. Waits for running commands.
+    /// replaces it if that changes anything, or if `changes` in it are discarded. Waits for running
+    /// commands.
     pub(super) fn lock_with_mounts(
         &self,
         reachable: &ReachablePaths,
+        changes: ContainerChanges,
     ) -> Result<ContainerGuard<'_>> {
         let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
         let mut instance = self.lock_instance();
         if let Some(current) = instance.as_mut()
-            && current.mounts != mounts
+            && (current.mounts != mounts || changes == ContainerChanges::Discarded)
         {
             let client = &self.engine.client;
             self.engine
-                .block_on(current.replace(client, &self.spec, mounts))?;
+                .block_on(current.replace(client, &self.spec, mounts, changes))?;
         }
         // A downgrade leaves no gap in which another command could mount something else.
         Ok(ContainerGuard(RwLockWriteGuard::downgrade(instance)))
+    }
+
+    /// Makes what was changed in it until now part of all containers that replace it.
+    pub(super) fn save(&self) -> Result<()> {
+        match self.lock_instance().as_mut() {
+            Some(instance) => self.engine.block_on(instance.save(&self.engine.client)),
+            None => Ok(()),
+        }
     }
 
     /// Stops and removes it. A second call has no effect.
