@@ -1,6 +1,7 @@
 //! Runs the config's checks on agents' work: in the user's trees as an answer would leave them, or
-//! as the delivery has left them. Checks run in an overlay of their own and in the sandbox of the
-//! agent's commands, and nothing that they write is kept. The results are not interpreted here.
+//! as the delivery has left them. Each check has its own overlay, home and temporary files, in the
+//! sandbox of the agent's commands; nothing that it writes is kept. The results are not interpreted
+//! here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ use crate::id::AgentId;
 use crate::orchestrator::final_phase::copy_all_call;
 use crate::orchestrator::grants::{permission_manager, write_roots};
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
-use crate::path::RealPath;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
+use crate::sandbox_policy::environment::VENV;
 use crate::text::single_line;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::world::access::gate::Gate;
@@ -30,12 +33,16 @@ use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::{self, ActionOutcome};
 use crate::world::io::clock::milliseconds;
 use crate::world::io::file_change::FileChange;
+use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Maximum length of the end of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
+
+/// The directory of programs in a Python virtual environment.
+const VENV_PROGRAMS: &str = "bin";
 
 /// Reason why a path cannot be passed to a tool.
 const NOT_UTF8: &str = "its path is not UTF-8";
@@ -66,8 +73,9 @@ pub struct CheckedAgent {
 /// Target of a check.
 #[derive(Clone, Debug)]
 pub enum CheckTarget {
-    /// The trees as an answer would leave them, with the answer's files.
-    Answer(Option<RealPath>),
+    /// The trees as an answer would leave them, with the copy of the answer's files, if it has any;
+    /// or why there is no complete copy.
+    Answer(std::result::Result<Option<RealPath>, String>),
     /// The trees as they are.
     Delivery,
 }
@@ -193,6 +201,14 @@ impl CheckRunner {
             .await?;
         let roots = write_roots(&grants);
         let tree = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
+        let snapshot = match check_target {
+            CheckTarget::Answer(Ok(snapshot)) => snapshot,
+            CheckTarget::Answer(Err(reason)) => {
+                let reason = format!("there is no complete copy of the answer's files: {reason}");
+                return Err(check_error(&reason));
+            }
+            CheckTarget::Delivery => None,
+        };
         let target = match (tree, &overlay) {
             (Some(tree), Some(overlay)) if overlay.is_fully_visible() => tree.root.clone(),
             (Some(_), _) => {
@@ -207,20 +223,28 @@ impl CheckRunner {
                 root
             }
         };
-        let policy = GatePolicy {
-            commands: Some(environment),
-            overlay,
-            ..GatePolicy::minimal(target.clone())
-        };
         let dir = user_path(&target)?;
         let left_out = checked_agent.left_out.clone();
+        // Their workspaces count, too.
+        let agents = self.0.agents.values();
+        let mut managers: Vec<PathPermissionManager> = agents
+            .map(|agent| permission_manager(&agent.grants, Phase::Final))
+            .collect();
+        let manager = permission_manager(&grants, Phase::Final);
+        managers.push(manager.clone());
         let work = move || {
-            let manager = permission_manager(&grants, Phase::Final);
+            let is_work = |path: &AbsPath| is_replaceable(path, &managers);
+            let venv = user_venv(&target).filter(|venv| !is_work(&venv.join(VENV_PROGRAMS)));
+            let policy = GatePolicy {
+                commands: Some(environment.for_check(venv.as_ref(), is_work)?),
+                overlay,
+                ..GatePolicy::minimal(target.clone())
+            };
             let call_policy = GatePolicy::minimal(target.clone());
             let user_policy = policy.overlay.is_some().then_some(call_policy);
             let gate = Gate::open(manager.clone(), policy)?;
             let mut user_trees = None;
-            if let CheckTarget::Answer(Some(snapshot)) = check_target {
+            if let Some(snapshot) = snapshot {
                 let changes = copy_snapshot(&gate, &snapshot, &target, left_out)?;
                 let user_gate = user_policy
                     .map(|user_policy| Gate::open(manager, user_policy))
@@ -288,6 +312,26 @@ impl CheckEnvironment {
             Err(_) => not_run("internal error in massgen".to_owned()),
         }
     }
+}
+
+/// Returns whether agents may write to `path` or decide what it leads to, so that what is there may
+/// come from the work that is checked. Protected names are the user's.
+fn is_replaceable(path: &AbsPath, managers: &[PathPermissionManager]) -> bool {
+    let (Ok(symlinks), Ok(located)) = (symlinks_on_path(path), locate(path)) else {
+        return true;
+    };
+    let mut places = symlinks.into_iter().chain([located.into_real()]);
+    places.any(|place| {
+        let mut managers = managers.iter();
+        managers.any(|manager| manager.allows(&place, Permission::Write))
+    })
+}
+
+/// Returns the Python virtual environment in the user's directory `dir`, if there is one.
+fn user_venv(dir: &RealPath) -> Option<AbsPath> {
+    let venv = dir.to_abs().join(VENV);
+    let programs = locate(&venv.join(VENV_PROGRAMS)).ok()?;
+    matches!(programs, LocatedPath::Directory(_)).then_some(venv)
 }
 
 /// Copies the files of an answer over the tree that they would be delivered to, without the

@@ -494,28 +494,8 @@ impl Coordinator<'_> {
         let Some(id) = self.id(label.agent) else {
             return;
         };
-        let workspace = self.workspace(label.agent).cloned();
-        let snapshot = match &workspace {
-            None => None,
-            Some(workspace) => match self.snapshots.take(&id, label, workspace).await {
-                Ok(None) => None,
-                Ok(Some(snapshot)) => {
-                    for note in snapshot.notes {
-                        self.emit(RunEvent::Warning {
-                            message: format!("snapshot of {label}: {note}"),
-                        })
-                        .await;
-                    }
-                    Some(snapshot.path)
-                }
-                Err(error) => {
-                    let message = format!("no snapshot of {label}: {error:#}");
-                    self.emit(RunEvent::Warning { message }).await;
-                    None
-                }
-            },
-        };
-        let check_results = self.check_results(&id, label, snapshot.as_ref()).await;
+        let (snapshot, checked_files) = self.take_snapshot(&id, label).await;
+        let check_results = self.check_results(&id, label, checked_files).await;
         if let Some(check_results) = &check_results {
             self.ballot
                 .apply_check_standing(label, check_results.standing());
@@ -547,18 +527,49 @@ impl Coordinator<'_> {
         self.answer_log.send_modify(|log| log.answers.extend(view));
     }
 
+    /// Takes a snapshot of the answer's files, and reports what is not in it. Returns the snapshot,
+    /// and what checks run on.
+    async fn take_snapshot(
+        &mut self,
+        agent: &AgentId,
+        label: AnswerLabel,
+    ) -> (Option<RealPath>, CheckTarget) {
+        let Some(workspace) = self.workspace(label.agent).cloned() else {
+            return (None, CheckTarget::Answer(Ok(None)));
+        };
+        match self.snapshots.take(agent, label, &workspace).await {
+            Ok(None) => (None, CheckTarget::Answer(Ok(None))),
+            Ok(Some(snapshot)) => {
+                for note in snapshot.omissions.iter().chain(&snapshot.notes) {
+                    let message = format!("snapshot of {label}: {note}");
+                    self.emit(RunEvent::Warning { message }).await;
+                }
+                let files = match snapshot.omissions.as_slice() {
+                    [] => Ok(Some(snapshot.path.clone())),
+                    omissions => Err(omissions.join("; ")),
+                };
+                (Some(snapshot.path), CheckTarget::Answer(files))
+            }
+            Err(error) => {
+                let reason = format!("{error:#}");
+                let message = format!("no snapshot of {label}: {reason}");
+                self.emit(RunEvent::Warning { message }).await;
+                (None, CheckTarget::Answer(Err(reason)))
+            }
+        }
+    }
+
     /// Returns the check results for the answer: the recorded ones, or those of checks that run
     /// now.
     async fn check_results(
         &mut self,
         agent: &AgentId,
         label: AnswerLabel,
-        snapshot: Option<&RealPath>,
+        target: CheckTarget,
     ) -> Option<CheckResults> {
         if let Some(check_results) = self.recorded_check_results.remove(&label) {
             return Some(check_results);
         }
-        let target = CheckTarget::Answer(snapshot.cloned());
         let (deadline, events) = (self.deadline, self.events);
         let check_results = self
             .check_runner?

@@ -542,7 +542,12 @@ impl RunRequest {
     /// Returns the snapshots of a run that starts or resumes in `workspaces`.
     fn snapshot_store(&self, workspaces: &mut [RunWorkspace]) -> Result<SnapshotStore> {
         let agents = self.config.agents.as_slice();
-        if let (SnapshotMode::InPlace, [_]) = (self.snapshot_mode, agents) {
+        // Checks run on snapshots.
+        if let (SnapshotMode::InPlace, [_], []) = (
+            self.snapshot_mode,
+            agents,
+            self.config.checks.list.as_slice(),
+        ) {
             return Ok(SnapshotStore::disabled());
         }
         let layout = &self.layout;

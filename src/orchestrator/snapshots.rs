@@ -48,6 +48,8 @@ pub struct RecordedAnswer {
 pub struct AnswerSnapshot {
     /// Its path.
     pub path: RealPath,
+    /// What was left out, one sentence each.
+    pub omissions: Vec<String>,
     /// Notes for the user about it, one sentence each.
     pub notes: Vec<String>,
 }
@@ -126,7 +128,12 @@ impl SnapshotStore {
         let (snapshots, snapshot) =
             work_result.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
         self.by_agent.insert(agent.clone(), snapshots);
-        Ok(snapshot?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
+        let answer_snapshot = |snapshot: Snapshot| AnswerSnapshot {
+            path: snapshot.path,
+            omissions: snapshot.omissions,
+            notes: snapshot.notes,
+        };
+        Ok(snapshot?.map(answer_snapshot))
     }
 
     /// Takes the snapshots of one agent out of the store.
@@ -141,6 +148,7 @@ fn recorded_snapshot(path: &AbsPath) -> Result<AnswerSnapshot> {
     match locate(path)? {
         LocatedPath::Directory(path) => Ok(AnswerSnapshot {
             path,
+            omissions: Vec::new(),
             notes: Vec::new(),
         }),
         LocatedPath::File(_) | LocatedPath::Missing(_) => {

@@ -29,6 +29,9 @@ pub struct EnvironmentInputs<'a> {
     pub network: NetworkAccess,
 }
 
+/// The name of a Python virtual environment, which commands in its parent directory use.
+pub const VENV: &str = ".venv";
+
 /// Variables that are passed on; a trailing `*` matches any suffix.
 const INHERITED_VARIABLES: &[&str] = &["LANG", "LANGUAGE", "LC_*", "LOGNAME", "TZ", "USER"];
 
@@ -165,6 +168,22 @@ fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
         }
     }
     directories.join(":")
+}
+
+/// Leaves those directories out of the `PATH` in `env` that are relative, or that `is_excluded`.
+pub fn exclude_directories(
+    env: &mut BTreeMap<String, String>,
+    is_excluded: impl Fn(&AbsPath) -> bool,
+) {
+    let Some(path) = env.remove("PATH") else {
+        return;
+    };
+    let is_kept = |dir: &&str| AbsPath::new(dir).is_some_and(|dir| !is_excluded(&dir));
+    let directories: Vec<&str> = path.split(':').filter(is_kept).collect();
+    // An empty `PATH` means the working directory.
+    if !directories.is_empty() {
+        env.insert("PATH".to_owned(), directories.join(":"));
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::project::{FinishedCommand, Project, events, logged_events};
+use crate::project::{FinishedCommand, Project, events, logged_events, make_program};
 use crate::runs::read_status;
 use crate::scripted_team::{FINAL, agent, team};
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
@@ -309,6 +309,142 @@ fn a_check_does_not_see_files_of_an_earlier_check() {
         !second.is_empty() && second.iter().all(|verdict| *verdict == "failed"),
         "{second:?}"
     );
+}
+
+/// Returns replies of an agent that runs `command`, answers, votes for agent 1 and presents.
+fn command_replies(command: &str) -> String {
+    format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  text: "done"
+- when: {{last: "</task>"}}
+  calls: [{{name: execute_command, arguments: {{command: "{command}"}}}}]
+- calls: [{{name: new_answer, arguments: {{content: "mine"}}}}]
+- calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "good"}}}}]
+  repeat: true
+"#
+    )
+}
+
+/// Returns a project in which one agent runs `command` and answers; `rest` goes to the top level of
+/// its config.
+fn commanded_project(command: &str, rest: &str) -> Project {
+    let agent = agent(
+        "one",
+        "cwd: w1\nenable_mcp_command_line: true",
+        &command_replies(command),
+    );
+    Project::new()
+        .file("team.yaml", team(&[agent], rest))
+        .args(["--config", "team.yaml", "build"])
+}
+
+/// Returns the verdicts on `check`, in the order of the checks.
+fn verdicts_on(finished: &FinishedCommand, check: &str) -> Vec<String> {
+    let verdict = |event: &serde_json::Value| {
+        let finding = &event["finding"];
+        (finding["check"] == check).then(|| finding["verdict"].as_str().unwrap().to_owned())
+    };
+    let checked = events(finished, "checked");
+    checked.iter().filter_map(verdict).collect()
+}
+
+#[test]
+fn nothing_that_a_check_leaves_outside_the_tree_reaches_another() {
+    let places = "~/left /tmp/left $TMPDIR/left2 ~/.cache/left /dev/shm/left /var/tmp/left";
+    let leave = format!(
+        "mkdir -p ~/.cache; for p in {places}; do echo x > $p; done; \
+         (setsid sleep 57 > /dev/null 2>&1 &); test -e ~/left && test -e /tmp/left"
+    );
+    let look = format!(
+        "for p in {places}; do if test -e $p; then echo $p; exit 1; fi; done; \
+         ! grep -qs sle[e]p /proc/[0-9]*/cmdline"
+    );
+    let checks = format!(
+        "{WRITE_HERE}checks:\n- {{name: leave, command: '{leave}', required: false}}\n- {{name: look, command: '{look}'}}\n"
+    );
+    let finished = commanded_project("echo x > a.txt", &checks).success();
+    assert_eq!(verdicts_on(&finished, "look"), ["passed", "passed"]);
+    // Control: they were left.
+    assert_eq!(verdicts_on(&finished, "leave"), ["passed", "passed"]);
+    finished.has_file("a.txt", "x\n");
+}
+
+#[test]
+fn programs_of_the_checked_work_are_not_found_before_others() {
+    let plant = "mkdir -p .venv/bin bin tools && for d in .venv/bin bin tools; do ln -s /bin/true $d/judge; done";
+    let checks = "checks: [{name: judge, command: judge}]\non_check_failure: keep\n";
+    let with_path = |project: Project, directories: &[&str]| {
+        let own: Vec<String> = directories
+            .iter()
+            .map(|dir| project.path(dir).display().to_string())
+            .collect();
+        let path = format!("{}:/usr/bin:/bin", own.join(":"));
+        project.env("PATH", path)
+    };
+    // Without a write path, the checks run in a copy of the answer.
+    let finished = commanded_project(plant, checks).run();
+    assert_eq!(verdicts_on(&finished, "judge"), ["failed"]);
+    let workspace = commanded_project(plant, checks);
+    let finished = with_path(workspace, &["w1/bin"]).run();
+    assert_eq!(verdicts_on(&finished, "judge"), ["failed"]);
+    // In a write path, only what agents may not write is the user's.
+    let writable = format!("{WRITE_HERE}{checks}");
+    let judge = |status: u8| format!("#!/bin/sh\nexit {status}\n");
+    let install = |project: Project, dir: &str| {
+        let path = project.path(dir).join("judge");
+        let project = project.file(&format!("{dir}/judge"), judge(0));
+        make_program(&path);
+        project
+    };
+    let planted = commanded_project(plant, &writable)
+        .link("current", "tools")
+        .dir("outside");
+    let finished = with_path(planted, &["bin", "current"]).run();
+    assert_eq!(verdicts_on(&finished, "judge"), ["failed", "failed"]);
+    // Controls: the user's own programs, where no agent may write.
+    let own_venv = install(commanded_project("echo x > a.txt", &writable), ".venv/bin");
+    let finished = own_venv.success();
+    assert_eq!(verdicts_on(&finished, "judge"), ["passed", "passed"]);
+    let modules = install(
+        commanded_project("echo x > a.txt", &writable),
+        "node_modules/.bin",
+    );
+    let finished = with_path(modules, &["node_modules/.bin"]).success();
+    assert_eq!(verdicts_on(&finished, "judge"), ["passed", "passed"]);
+}
+
+#[test]
+fn an_answer_without_a_complete_copy_passes_no_check() {
+    let deep = format!("mkdir -p {}", ["d"; 70].join("/"));
+    for (obstacle, reason) in [
+        ("mkfifo odd", "left 1 out of the copy"),
+        (deep.as_str(), "more than 64 directories"),
+    ] {
+        for rest in ["; echo x > a.txt", ""] {
+            let keys = "cwd: w1\nenable_mcp_command_line: true";
+            let one = agent("one", keys, &command_replies(&format!("{obstacle}{rest}")));
+            let two = agent("two", "cwd: w2", &team_replies("exit 0", "agent1"));
+            let checks = format!("{WRITE_HERE}checks: [{{name: holds, command: 'true'}}]\n");
+            let finished = Project::new()
+                .file("team.yaml", team(&[one, two], &checks))
+                .args(["--config", "team.yaml", "build"])
+                .success();
+            let checked = events(&finished, "checked");
+            let of = |agent: &str| {
+                let event = checked.iter().find(|event| event["agent"] == agent);
+                event.unwrap()["finding"].clone()
+            };
+            assert_eq!(of("one")["verdict"], "not_run", "{obstacle}{rest}");
+            let given = of("one")["why"].to_string();
+            assert!(
+                given.contains("no complete copy of the answer's files") && given.contains(reason),
+                "{given}"
+            );
+            assert_eq!(of("two")["verdict"], "passed");
+            assert_eq!(winner_of(&finished), "two");
+        }
+    }
 }
 
 /// One agent scores too low for a vote, tries to raise its scores, and improves its answer; then both

@@ -7,6 +7,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
+use crate::sandbox_policy::environment::VENV;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
@@ -28,9 +29,6 @@ use crate::world::sys::file_kind::FileKind;
 
 /// The shell; it takes the command as its last argument.
 const SHELL: [&str; 2] = ["bash", "-c"];
-
-/// The name of a Python virtual environment, which commands in its parent directory use.
-const VENV: &str = ".venv";
 
 /// The most names of omitted changes that are reported.
 pub(super) const OMISSIONS_SHOWN_MAX: usize = 20;

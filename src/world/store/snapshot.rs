@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
 use crate::world::sys::state_files::clear;
@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub reused: u64,
     /// The number of newly stored bytes.
     pub stored_bytes: u64,
+    /// What was left out, one sentence each.
+    pub omissions: Vec<String>,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
 }
@@ -67,7 +69,8 @@ impl AgentSnapshots {
         self.last_copy = Some(seed.0);
     }
 
-    /// Copies `workspace` to a new directory named after `label`; `None` if it contains no file.
+    /// Copies `workspace` to a new directory named after `label`; `None` if it contains no file. It
+    /// is an error if it contains something, and nothing that can be copied.
     pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
         let staging = StagingDirectory::new(
             self.snapshots_dir
@@ -76,13 +79,17 @@ impl AgentSnapshots {
                 .unwrap_or(&self.snapshots_dir),
         )?;
         let report = self.copy(workspace, staging.path())?;
+        let omissions = omissions(&report, workspace);
         if is_empty(&report) {
-            return Ok(None);
+            return match omissions.as_slice() {
+                [] => Ok(None),
+                omissions => Err(Error::new(ErrorKind::Environment, omissions.join("; "))),
+            };
         }
         let dir = self.snapshots_dir.join(label.to_string());
         staging.publish(&dir)?;
         let path = dir::resolve(&dir)?;
-        let mut notes = notes(&report, workspace);
+        let mut notes = Vec::new();
         if let Err(error) = self.point_at(&path) {
             notes.push(pointer_note(&error));
         }
@@ -91,6 +98,7 @@ impl AgentSnapshots {
             files: report.files,
             reused: report.reused,
             stored_bytes: report.stored_bytes,
+            omissions,
             notes,
         };
         self.last_copy = Some(PreviousCopy {
@@ -104,7 +112,7 @@ impl AgentSnapshots {
     /// the last snapshot. Returns notes for the user.
     pub(crate) fn save(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
         let report = self.copy(workspace, into)?;
-        Ok(notes(&report, workspace))
+        Ok(omissions(&report, workspace))
     }
 
     fn copy(&self, workspace: &AbsPath, into: &AbsPath) -> Result<CopyReport> {
@@ -168,7 +176,8 @@ fn relative_path(from: &RealPath, to: &RealPath) -> PathBuf {
     up.chain(to_names.into_iter().skip(common_count)).collect()
 }
 
-fn notes(report: &CopyReport, workspace: &AbsPath) -> Vec<String> {
+/// Returns what was left out of a copy of `workspace`, one sentence each.
+fn omissions(report: &CopyReport, workspace: &AbsPath) -> Vec<String> {
     let omission_counts = [
         (
             report.special,

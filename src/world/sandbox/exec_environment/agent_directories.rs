@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::world::sandbox::home::populate_home;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 
 /// The private directories of one agent. A clone refers to the same ones.
 #[derive(Clone, Debug)]
@@ -21,18 +21,25 @@ struct AgentDirectoriesInner {
     overlays: Mutex<BTreeMap<Vec<RealPath>, AbsPath>>,
     /// The number of the next numbered directory.
     next_number: AtomicUsize,
+    /// Removes the directories on drop, if they do not exist until the run ends.
+    _removal: Option<StagingDirectory>,
 }
 
 impl AgentDirectories {
     /// Creates the directories inside `root`, which belongs to the agent alone and exists until the
     /// run ends.
     pub fn prepare(root: &AbsPath) -> Result<Self> {
+        Self::prepare_until(root, None)
+    }
+
+    fn prepare_until(root: &AbsPath, removal: Option<StagingDirectory>) -> Result<Self> {
         // The sandbox accepts no path with a symlink in it.
         let root = dir::resolve(root)?.to_abs();
         let directories = Self(Arc::new(AgentDirectoriesInner {
             root,
             overlays: Mutex::default(),
             next_number: AtomicUsize::default(),
+            _removal: removal,
         }));
         populate_home(&directories.home())?;
         dir::create_all(&directories.scratch(), DirectoryAudience::User)?;
@@ -79,6 +86,12 @@ impl AgentDirectories {
         let path = self.0.root.join(format!("subagents/{number}"));
         dir::create_all(&path, DirectoryAudience::User)?;
         Self::prepare(&path)
+    }
+
+    /// Creates the private directories of one check. They are removed with the last clone.
+    pub fn for_check(&self) -> Result<Self> {
+        let directory = StagingDirectory::with_prefix(&self.0.root, "check")?;
+        Self::prepare_until(&directory.path().clone(), Some(directory))
     }
 
     /// Creates a directory for the socket by which one external agent reaches the run.

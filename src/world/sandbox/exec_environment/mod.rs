@@ -14,7 +14,9 @@ use crate::dotenv::ConfigVariables;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
-use crate::sandbox_policy::environment::{EnvironmentInputs, command_environment};
+use crate::sandbox_policy::environment::{
+    EnvironmentInputs, command_environment, exclude_directories,
+};
 use crate::sandbox_policy::network::{NetworkAccess, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::sandbox_policy::toolchains::UserToolchains;
@@ -39,12 +41,22 @@ struct ExecEnvironmentInner {
     process_env: BTreeMap<String, String>,
     config_env: BTreeMap<String, String>,
     toolchains: UserToolchains,
+    venv: VenvChoice,
     backend: ExecBackend,
     executable: AbsPath,
     directories: AgentDirectories,
     background: BackgroundCommands,
     user_tree_lock: UserTreeLock,
     late_changes: LateChanges,
+}
+
+/// The Python virtual environment that commands use.
+#[derive(Clone, Debug)]
+enum VenvChoice {
+    /// That of their working directory.
+    Local,
+    /// This one, if any.
+    Only(Option<AbsPath>),
 }
 
 /// Lock on the user's trees that the commands of one agent share. A clone is the same lock.
@@ -97,6 +109,27 @@ pub struct CommandSpec {
     pub venv: Option<AbsPath>,
 }
 
+impl ExecEnvironmentInner {
+    /// Returns an environment with the same limits and other private directories, so that nothing
+    /// that commands leave there reaches commands of this one.
+    fn with_directories(&self, directories: AgentDirectories) -> Self {
+        Self {
+            rules: self.rules.clone(),
+            config: self.config.clone(),
+            process_env: self.process_env.clone(),
+            config_env: self.config_env.clone(),
+            toolchains: self.toolchains.clone(),
+            venv: self.venv.clone(),
+            backend: self.backend.clone(),
+            executable: self.executable.clone(),
+            directories,
+            background: BackgroundCommands::default(),
+            user_tree_lock: UserTreeLock::default(),
+            late_changes: LateChanges::default(),
+        }
+    }
+}
+
 impl ExecEnvironment {
     /// Creates the environment that all commands of an agent share.
     pub fn new(environment_config: ExecEnvironmentConfig<'_>) -> Self {
@@ -115,6 +148,7 @@ impl ExecEnvironment {
             toolchains: UserToolchains::from_environment(env, home),
             process_env: env.clone(),
             config: config.clone(),
+            venv: VenvChoice::Local,
             background: BackgroundCommands::default(),
             backend,
             executable: executable.clone(),
@@ -124,9 +158,7 @@ impl ExecEnvironment {
         }))
     }
 
-    /// Returns an environment with the same limits for a subagent of the agent, with private
-    /// directories of its own, so that nothing that its commands leave there reaches a command of
-    /// its parent. `None` if the sandbox that is used does not enforce grants for each command: a
+    /// Returns an environment for a subagent of the agent, with its own private directories. `None` if the sandbox that is used does not enforce grants for each command: a
     /// container shows what its agent may use, and without a sandbox nothing is enforced.
     ///
     /// # Errors
@@ -139,19 +171,28 @@ impl ExecEnvironment {
         if !enforces_grants || self.0.backend.local_sandbox().is_err() {
             return Ok(None);
         }
-        Ok(Some(Self(Arc::new(ExecEnvironmentInner {
-            rules: self.0.rules.clone(),
-            config: self.0.config.clone(),
-            process_env: self.0.process_env.clone(),
-            config_env: self.0.config_env.clone(),
-            toolchains: self.0.toolchains.clone(),
-            backend: self.0.backend.clone(),
-            executable: self.0.executable.clone(),
-            directories: self.0.directories.for_subagent()?,
-            background: BackgroundCommands::default(),
-            user_tree_lock: UserTreeLock::default(),
-            late_changes: LateChanges::default(),
-        }))))
+        let directories = self.0.directories.for_subagent()?;
+        Ok(Some(Self(Arc::new(self.0.with_directories(directories)))))
+    }
+
+    /// Returns an environment for one check, with private directories that end with it. Nothing
+    /// that `is_work` says the checked work may contain is in its `PATH` or named by the variables
+    /// of its toolchains. `venv` is the user's Python virtual environment, if there is one.
+    ///
+    /// # Errors
+    /// The directories cannot be created.
+    pub fn for_check(
+        &self,
+        venv: Option<&AbsPath>,
+        is_work: impl Fn(&AbsPath) -> bool,
+    ) -> Result<Self> {
+        let mut inner = self.0.with_directories(self.0.directories.for_check()?);
+        exclude_directories(&mut inner.process_env, &is_work);
+        exclude_directories(&mut inner.config_env, &is_work);
+        let variables = &mut inner.toolchains.variables;
+        variables.retain(|_, value| AbsPath::new(value).is_some_and(|path| !is_work(&path)));
+        inner.venv = VenvChoice::Only(venv.cloned());
+        Ok(Self(Arc::new(inner)))
     }
 
     /// Returns the rules for command lines.
@@ -281,7 +322,10 @@ impl ExecEnvironment {
             config_env: &self.0.config_env,
             home: &home,
             scratch: &scratch,
-            venv: spec.venv.as_ref(),
+            venv: match &self.0.venv {
+                VenvChoice::Local => spec.venv.as_ref(),
+                VenvChoice::Only(venv) => venv.as_ref(),
+            },
             level: self.sandbox_level(),
             network: network_access,
         });

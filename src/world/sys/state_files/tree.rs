@@ -208,7 +208,10 @@ impl TreeCopier<'_> {
         }
         let file_stat = match stat(&level.from, name) {
             Ok(file_stat) => file_stat,
-            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOENT) => {
+                self.report.swapped += 1;
+                return Ok(());
+            }
             Err(error) => return Err(self.copy_error("look at", error)),
         };
         match FileType::from_raw_mode(file_stat.stx_mode.into()) {
