@@ -141,6 +141,31 @@ impl CommandLineConfig {
             .collect()
     }
 
+    /// Returns how a process runs that executes the work of all these agents, each with its
+    /// commands: where those of the first agent run that has any, with the rights that all agents
+    /// have. An agent without commands has none.
+    pub fn common<'c>(agents: impl Iterator<Item = Option<&'c Self>> + Clone) -> Self {
+        let mut common = agents.clone().flatten().next().cloned().unwrap_or_default();
+        let no_commands = Self::default();
+        for agent in agents {
+            common.restrict_to(agent.unwrap_or(&no_commands));
+        }
+        common
+    }
+
+    /// Takes away the rights that `other` does not have.
+    fn restrict_to(&mut self, other: &Self) {
+        self.env
+            .retain(|name, value| other.env.get(name) == Some(value));
+        if self.network != other.network {
+            self.network = NetworkPolicy::Off;
+        }
+        if self.sandbox != other.sandbox {
+            self.sandbox = SandboxLevelChoice::default();
+        }
+        self.mode.restrict_to(&other.mode);
+    }
+
     /// Returns the text rules for local commands in a sandbox of `level`. If nothing enforces the
     /// grants they are strict, unless the user explicitly disabled the sandbox.
     pub fn rules(&self, level: SandboxLevel) -> CommandRules {

@@ -2,7 +2,7 @@
 //! that depends on it. The engine itself is created in `orchestrator::environments`.
 
 use crate::commands::{CommandPolicy, PrivilegePolicy};
-use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
+use crate::config::docker::{ContainerNetwork, DockerConfig, PackagesConfig, RootAccess};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 
 /// What to do instead of running the commands alone on another machine.
@@ -62,6 +62,28 @@ impl ExecutionMode {
     pub(super) fn passed_variables(&self) -> &[String] {
         let docker = self.container();
         docker.map_or(&[], |docker| &docker.credentials.env_vars)
+    }
+
+    /// Takes away the network, the credentials and the root user of a container, unless
+    /// `other` has the same. Packages cannot be installed without a network.
+    pub(super) fn restrict_to(&mut self, other: &Self) {
+        match self {
+            ExecutionMode::Local => {}
+            ExecutionMode::Docker(docker) => {
+                let has_same_rights = |other: &DockerConfig| {
+                    docker.network == other.network
+                        && docker.root == other.root
+                        && docker.credentials == other.credentials
+                };
+                if !other.container().is_some_and(has_same_rights) {
+                    **docker = DockerConfig {
+                        network: ContainerNetwork::None,
+                        packages: PackagesConfig::default(),
+                        ..docker.for_server(None)
+                    };
+                }
+            }
+        }
     }
 
     /// Returns which commands are refused for their text: as `requested` in the config, or strictly

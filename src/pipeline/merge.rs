@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::agent::deadline::RunDeadline;
 use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
+use crate::config::command_line::CommandLineConfig;
 use crate::error::{ExitStatus, Result};
 use crate::event::{PipelineEvent, RunEvent};
 use crate::id::AgentId;
@@ -19,6 +20,7 @@ use crate::orchestrator::overlays::OverlayFactory;
 use crate::orchestrator::team::command_config_of_checks;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::permissions::protected::PROTECTED_NAMES;
 use crate::pipeline::commit::ANSWER_CHARS_MAX;
 use crate::pipeline::repository::{CUMULATIVE_FILE, SHARED_FILE};
 use crate::pipeline::role_instance::WriteScope;
@@ -437,13 +439,16 @@ impl PipelineRun {
     fn prepare_checks(&self, agent: &AgentId, dir: &AbsPath) -> Result<CheckSetup> {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
-        let commands = self.config.commands().next();
-        let command_config = command_config_of_checks(commands, self.config.checks.sandbox);
-        let grants = vec![Grant::tree(
-            real_path(dir)?,
-            GrantKind::Context,
-            Permission::Write,
-        )];
+        // Whoever's work is merged, code of all agents runs in the checks.
+        let agents = self.config.agents.iter();
+        let commands = CommandLineConfig::common(agents.map(|agent| agent.commands.as_ref()));
+        let command_config = command_config_of_checks(Some(&commands), self.config.checks.sandbox);
+        // No name in the checkout is the user's own.
+        let unprotected = PROTECTED_NAMES.iter().map(|name| (*name).to_owned());
+        let grants = vec![Grant {
+            unprotected: unprotected.collect(),
+            ..Grant::tree(real_path(dir)?, GrantKind::Context, Permission::Write)
+        }];
         let spec = EnvironmentSpec {
             id: agent,
             config: &command_config,

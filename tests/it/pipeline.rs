@@ -502,6 +502,78 @@ fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
     assert_eq!(tree, "TASK.md\n");
 }
 
+/// Returns an implementer that runs nothing and a tester that runs commands, with these keys.
+fn agents_with_keys(implementer_keys: &str, tester_keys: &str) -> [String; 2] {
+    let work = role_replies(&write_call("implementer/a", "1"), "did it");
+    [
+        agent("implementer", implementer_keys, &work),
+        agent("tester", tester_keys, &role_replies("", "tested")),
+    ]
+}
+
+#[test]
+fn checks_have_only_what_the_commands_of_all_agents_have() {
+    let commands = "enable_mcp_command_line: true\nenv: {SHARED: x, OWN: NAME}";
+    let of_tester = commands.replace("NAME", "tester");
+    let of_implementer = commands.replace("NAME", "implementer");
+    let checked = |keys: &str, check: &str| {
+        let agents = agents_with_keys(keys, &of_tester);
+        let keys =
+            "stages: [implementer, tester]\nproject: none\nmerge_tries: 1\nmax_iterations: 1";
+        let config = pipeline_config(keys, &agents, &format!("checks: ['{check}']"));
+        Project::new().config(&config).args(["go"])
+    };
+    checked("", r#"test -z "$SHARED$OWN""#).success();
+    checked(&of_implementer, r#"test "$SHARED$OWN" = x"#).success();
+    // Control: where all agree, checks have it.
+    checked(&of_tester, r#"test "$SHARED$OWN" = xtester"#).success();
+}
+
+#[test]
+fn programs_of_the_merged_work_are_not_found_before_others() {
+    let plant = "mkdir -p implementer/.venv/bin .venv/bin; ln -s /bin/true .venv/bin/judge; echo 1 > implementer/a";
+    let call = format!("{{name: execute_command, arguments: {{command: \"{plant}\"}}}}");
+    let keys = "enable_mcp_command_line: true";
+    let agents = [agent("implementer", keys, &role_replies(&call, "did it"))];
+    let config = |check: &str| {
+        let keys = "stages: [implementer]\nmerge_tries: 1\nmax_iterations: 1";
+        let roles = "roles:\n  implementer:\n    rights: [write, edit, bash]\n";
+        pipeline_config(keys, &agents, &format!("{roles}checks: ['{check}']"))
+    };
+    let started = |check: &str| {
+        let project = Project::new().config(&config(check));
+        for arguments in [
+            &["init", "-q", "."][..],
+            &[
+                "-c",
+                "user.name=n",
+                "-c",
+                "user.email=e@x.invalid",
+                "commit",
+                "-q",
+                "--allow-empty",
+                "-m",
+                "start",
+            ],
+        ] {
+            let git = Command::new("git")
+                .args(arguments)
+                .current_dir(project.path(""))
+                .status();
+            assert!(git.unwrap().success());
+        }
+        project.args(["go"])
+    };
+    let finished = started("judge").failure(1);
+    assert!(
+        finished.stderr().contains("required checks fail: judge"),
+        "{}",
+        finished.stderr()
+    );
+    // Control: the program is there.
+    started("test ! -e .venv || .venv/bin/judge").success();
+}
+
 /// Returns a planner that plans something new each time, and a user role that answers with these
 /// words.
 fn agents_with_feedback(feedback: &[&str]) -> Vec<String> {
