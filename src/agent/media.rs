@@ -130,14 +130,18 @@ impl MediaRunner for MediaCall {
         self.run(call_id, order, cancellation).boxed()
     }
 
-    fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
+    fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Result<Option<Vec<u8>>, String> {
         let paid_media = self
             .paid_media
             .as_ref()
             .filter(|_| self.completed_calls.contains(call_id));
-        let content = paid_media?.read(call_id, order)?;
-        // It was within the limit when it was recorded.
-        let _counted = self.count.add();
-        Some(content)
+        let content = paid_media.map(|paid_media| paid_media.read(call_id, order));
+        let content = content.transpose().map_err(|error| error.to_string())?;
+        let content = content.flatten();
+        if content.is_some() {
+            // It was within the limit when it was recorded.
+            let _counted = self.count.add();
+        }
+        Ok(content)
     }
 }

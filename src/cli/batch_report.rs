@@ -104,7 +104,7 @@ impl BatchReport {
         record: &BatchRecord,
         survey: &BatchSurvey<R>,
     ) -> Result<Self> {
-        let pause = batch.active_pause().map(|pause| {
+        let pause = batch.active_pause()?.map(|pause| {
             let seconds = pause.remaining().as_secs();
             format!("pauses for {seconds} s: {}", pause.reason)
         });
@@ -122,7 +122,7 @@ impl BatchReport {
             budget: batch.budget()?,
             spent: survey.spent(),
             pause,
-            is_cancelled: batch.is_cancelled() && !is_finished,
+            is_cancelled: batch.is_cancelled()? && !is_finished,
             activity,
         })
     }
@@ -245,7 +245,7 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
         !settings.is_ok_and(|start| start.on == BatchEngine::Local)
     });
     // Jobs of a cancelled batch do not wait in a queue.
-    let may_have_jobs = has_queue && !batch.is_cancelled();
+    let may_have_jobs = has_queue && !batch.is_cancelled()?;
     Ok(match batch.controller_liveness()? {
         OwnerLiveness::Alive => BatchActivity::Active,
         OwnerLiveness::Dead if !may_have_jobs => BatchActivity::Stopped,

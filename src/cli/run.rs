@@ -369,7 +369,7 @@ async fn prepare(
     }
     let turn = continued
         .as_ref()
-        .map_or(1, |continued| continued.session_dir.next_turn());
+        .map_or(Ok(1), |continued| continued.session_dir.next_turn())?;
     let context_paths = &config.orchestrator.context_paths;
     reject_broad_mentions(&prompt, context_paths, &host)?;
     if let Some(access) = arguments.cwd_context {

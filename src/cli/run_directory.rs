@@ -71,7 +71,7 @@ pub(crate) fn ask_about_directory(
     let turn = prepared
         .continued_session
         .as_ref()
-        .map_or(1, |session| session.session_dir.next_turn());
+        .map_or(Ok(1), |session| session.session_dir.next_turn())?;
     // Later turns inherit opened paths, which cannot have protected paths; a context path holds for
     // this run.
     if context.protected.is_empty() {

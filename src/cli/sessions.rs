@@ -158,7 +158,7 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
     if sessions.is_empty() {
         output.note(&format!("no sessions in `{directory}`"));
     }
-    let interrupted_runs = interrupted_runs(&sessions, host);
+    let interrupted_runs = interrupted_runs(&sessions, host)?;
     for ListedSession { session, last_turn } in sessions {
         let interrupted_run = interrupted_runs.get(&session.id());
         let line = match (last_turn, format) {
@@ -181,23 +181,26 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
     Ok(())
 }
 
-/// Returns the interrupted run of each session whose last turn can be resumed, by the session's id;
-/// none if the records cannot be read. Searches the runs only if there may be such a session: one
+/// Returns the interrupted run of each session whose last turn can be resumed, by the session's id.
+/// Searches the runs only if there may be such a session: one
 /// with an unsaved turn, or whose last saved turn the user stopped.
-fn interrupted_runs(sessions: &[ListedSession], host: &Host) -> BTreeMap<String, InterruptedRun> {
+fn interrupted_runs(
+    sessions: &[ListedSession],
+    host: &Host,
+) -> Result<BTreeMap<String, InterruptedRun>> {
     let logs = logs_directory(host);
-    let may_be_resumed = |listed: &&ListedSession| {
-        !listed.session.is_running()
-            && (listed.session.has_unsaved_turn() || listed.was_last_turn_stopped(&logs))
-    };
-    let resumable_sessions = sessions.iter().filter(may_be_resumed);
-    let resumable_ids: BTreeSet<String> = resumable_sessions
-        .map(|listed| listed.session.id())
-        .collect();
-    if resumable_ids.is_empty() {
-        return BTreeMap::new();
+    let mut resumable_ids = BTreeSet::new();
+    for listed in sessions {
+        if !listed.session.is_running()
+            && (listed.session.has_unsaved_turn()? || listed.was_last_turn_stopped(&logs))
+        {
+            resumable_ids.insert(listed.session.id());
+        }
     }
-    find_interrupted_of(&logs, resumable_ids).unwrap_or_default()
+    if resumable_ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    find_interrupted_of(&logs, resumable_ids)
 }
 
 /// Returns the JSON form of a session in the list. It describes the last saved turn, which is what

@@ -1,16 +1,18 @@
 //! The end of a turn: what it leaves in its session, and the last events of its run.
 
-use crate::error::ExitStatus;
-use crate::event::{DeliveryRow, Event, RunEvent};
+use crate::error::{ExitStatus, Result};
+use crate::event::{DeliveryRow, RunEvent};
 use crate::orchestrator::TurnResult;
-use crate::orchestrator::event_sinks::EventSinks;
+use crate::orchestrator::event_sinks::{EventSinks, SessionTurn};
 use crate::orchestrator::memory::MemoryKeeper;
 use crate::orchestrator::overlays::PendingDelivery;
 use crate::orchestrator::reply_recordings::ReplyRecordings;
 use crate::orchestrator::snapshots::{SnapshotMode, SnapshotStore};
 use crate::orchestrator::team::AgentTeam;
 use crate::path::AbsPath;
-use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
+use crate::world::store::sessions::session::{
+    FinishedTurn, LiveWorkspace, SavedTurn, Session, TurnContext,
+};
 
 /// A turn that has run to its end.
 pub(super) struct CompletedTurn {
@@ -53,15 +55,26 @@ pub(super) struct TurnRecords {
 }
 
 impl TurnRecords {
-    /// Saves `turn` and ends the run. What cannot be saved becomes a warning, and the result is
-    /// returned in any case.
+    /// Saves `turn` and ends the run. What cannot be saved becomes a warning and changes the exit
+    /// status; the result is returned in any case. A turn that is not saved leaves its run
+    /// interrupted, so that resuming the run saves it.
     pub(super) async fn save(
         mut self,
         mut turn: CompletedTurn,
         mut sinks: EventSinks,
     ) -> TurnResult {
         let log_dir = sinks.recorder().paths().log().clone();
-        let save_outcome = self.save_answer(&mut turn, &log_dir);
+        let (saved_turn, save_error) = match self.save_answer(&mut turn, &log_dir) {
+            Ok(saved_turn) => (saved_turn, None),
+            Err(error) => (None, Some(format!("cannot save the session: {error:#}"))),
+        };
+        let turn_state = match &save_error {
+            Some(_) => SessionTurn::Unsaved,
+            None => SessionTurn::Complete,
+        };
+        let (workspace, notes) = saved_turn.map_or_else(Default::default, |saved_turn| {
+            (saved_turn.workspace, saved_turn.notes)
+        });
         let recording_warnings = self.recordings.publish(sinks.recorder());
         let pending_delivery = turn.pending_delivery();
         let cleanup_warning = turn
@@ -69,9 +82,9 @@ impl TurnRecords {
             .clear_overlays(pending_delivery)
             .err()
             .map(|error| error.to_string());
-        for message in save_outcome
-            .notes
+        for message in notes
             .into_iter()
+            .chain(save_error)
             .chain(recording_warnings)
             .chain(cleanup_warning)
         {
@@ -82,10 +95,15 @@ impl TurnRecords {
         for event in notes.into_iter().flatten() {
             sinks.emit(event).await;
         }
-        let run_end = run_ended_event(&turn.result, save_outcome.workspace.as_ref());
-        sinks.finish(run_end).await;
-        self.leave_session(turn.result.status);
-        turn.result
+        let mut result = turn.result;
+        if let Some(workspace) = workspace.filter(|_| result.rows.is_empty()) {
+            result.summary = format!("{}; its files are in `{workspace}`", result.summary);
+        }
+        sinks.finish(&mut result, turn_state).await;
+        if turn_state == SessionTurn::Complete {
+            self.leave_session(result.status);
+        }
+        result
     }
 
     /// Ends the turn in the session, unless the user stopped the run: then it can be resumed.
@@ -95,24 +113,25 @@ impl TurnRecords {
         }
     }
 
-    /// Saves the answer in the session; failures become notes.
-    fn save_answer(&mut self, turn: &mut CompletedTurn, log_dir: &AbsPath) -> SaveOutcome {
+    /// Saves the answer in the session, if there is one.
+    fn save_answer(
+        &mut self,
+        turn: &mut CompletedTurn,
+        log_dir: &AbsPath,
+    ) -> Result<Option<SavedTurn>> {
         let workspace = turn
             .winner_workspace()
             .cloned()
             .filter(|_| self.snapshot_mode == SnapshotMode::Copied);
         let Some(answer) = &turn.result.answer else {
-            return SaveOutcome::default();
+            return Ok(None);
         };
         // A resumed run may have saved its turn just before it was interrupted.
-        if let Some(saved_turn) = self.session.saved_turn() {
-            return SaveOutcome {
-                workspace: saved_turn.workspace,
-                notes: saved_turn.notes,
-            };
+        if let Some(saved_turn) = self.session.saved_turn()? {
+            return Ok(Some(saved_turn));
         }
         let snapshots = turn.snapshots.take_agent_snapshots(&answer.agent);
-        let save_result = self.session.save_turn(&FinishedTurn {
+        let saved_turn = self.session.save_turn(&FinishedTurn {
             task: &self.task,
             winner: &answer.agent,
             answer: &answer.text,
@@ -122,37 +141,7 @@ impl TurnRecords {
             }),
             turn_context: &self.turn_context,
             log_dir,
-        });
-        match save_result {
-            Ok(saved) => SaveOutcome {
-                workspace: saved.workspace,
-                notes: saved.notes,
-            },
-            Err(error) => SaveOutcome {
-                workspace: None,
-                notes: vec![format!("cannot save the session: {error:#}")],
-            },
-        }
+        })?;
+        Ok(Some(saved_turn))
     }
-}
-
-/// Result of saving a turn: the saved copy of the winner's workspace, and notes for the user.
-#[derive(Debug, Default)]
-struct SaveOutcome {
-    workspace: Option<AbsPath>,
-    notes: Vec<String>,
-}
-
-/// Returns the last event of a run.
-fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
-    let summary = match workspace {
-        Some(workspace) if result.rows.is_empty() => {
-            format!("{}; its files are in `{workspace}`", result.summary)
-        }
-        Some(_) | None => result.summary.clone(),
-    };
-    Event::Run(RunEvent::RunEnded {
-        status: result.status,
-        summary,
-    })
 }

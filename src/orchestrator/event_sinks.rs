@@ -9,8 +9,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::error::{Error, Result};
+use crate::error::{Error, ExitStatus, Result};
 use crate::event::{Event, ModelEvent, RunEvent};
+use crate::orchestrator::TurnResult;
 use crate::orchestrator::diagnostic_events::DiagnosticEvents;
 use crate::orchestrator::record_sync::RecordSync;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
@@ -23,6 +24,18 @@ use crate::world::store::records::Recorder;
 /// Maximum time in which the work of a parked run ends and its last events are recorded.
 /// Schedulers kill a job 30 seconds after they asked it to end.
 const PARKING_MAX: Duration = Duration::from_secs(5);
+
+/// The loss in the result of a run some of whose records could not be written.
+const INCOMPLETE_RECORDS: &str = "its records are incomplete";
+
+/// Whether the session has what a turn must leave in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionTurn {
+    /// The turn is saved, or it has no answer.
+    Complete,
+    /// The turn could not be saved.
+    Unsaved,
+}
 
 /// All sinks of one run.
 #[derive(Debug)]
@@ -130,19 +143,43 @@ impl EventSinks {
         report_records(&self.display, record_result).await;
     }
 
-    /// Emits the last event. Warnings of the sinks about their end are emitted before it, because
-    /// no event follows it.
-    pub(super) async fn finish(mut self, end_event: Event) {
+    /// Emits the last event, after the warnings of the sinks about their end. It is recorded before
+    /// it is shown, and records that are incomplete change `result`. A run with an unsaved turn has
+    /// no end in its records.
+    pub(super) async fn finish(mut self, result: &mut TurnResult, turn: SessionTurn) {
+        if turn == SessionTurn::Unsaved {
+            result.add_loss("this turn is not saved (to save it: `massgen --continue`)");
+        }
         // The diagnostic log, which is the first, ends last: it logs the warnings of the others.
         while let Some(observer) = self.observers.pop() {
             let elapsed = self.since_start.elapsed();
+            let end_event = run_ended_event(result.status, &result.summary);
             if let Err(message) = finish_sink(observer, &end_event, elapsed).await {
                 self.emit(RunEvent::Warning { message }).await;
             }
         }
-        self.emit(end_event).await;
-        let finish_result = self.recorder.finish().map_or(Ok(()), Err);
-        report_records(&self.display, finish_result).await;
+        let Self {
+            mut recorder,
+            display,
+            since_start,
+            ..
+        } = self;
+        if recorder.is_incomplete() {
+            result.add_loss(INCOMPLETE_RECORDS);
+        }
+        let record_result = match turn {
+            SessionTurn::Complete => {
+                let end_event = run_ended_event(result.status, &result.summary);
+                recorder.on_event(&end_event, since_start.elapsed())
+            }
+            SessionTurn::Unsaved => Ok(()),
+        };
+        let record_result = record_result.and(recorder.finish().map_or(Ok(()), Err));
+        if record_result.is_err() {
+            result.add_loss(INCOMPLETE_RECORDS);
+        }
+        report_records(&display, record_result).await;
+        emit(&display, run_ended_event(result.status, &result.summary)).await;
     }
 
     /// Ends the sinks of a run that failed. The caller reports the error.
@@ -154,10 +191,7 @@ impl EventSinks {
             since_start,
             ..
         } = self;
-        let end_event = Event::Run(RunEvent::RunEnded {
-            status: error.kind().exit_status(),
-            summary: error.to_string(),
-        });
+        let end_event = run_ended_event(error.kind().exit_status(), &error.to_string());
         let record_result = recorder.on_event(&end_event, since_start.elapsed());
         let finish_result = recorder.finish().map_or(Ok(()), Err);
         report_records(&display, record_result.and(finish_result)).await;
@@ -177,10 +211,7 @@ impl EventSinks {
             since_start,
             ..
         } = self;
-        let end_event = Event::Run(RunEvent::RunEnded {
-            status: error.kind().exit_status(),
-            summary: error.to_string(),
-        });
+        let end_event = run_ended_event(error.kind().exit_status(), &error.to_string());
         let finish_result = recorder.finish().map_or(Ok(()), Err);
         report_records(&display, finish_result).await;
         for observer in observers.into_iter().rev() {
@@ -222,6 +253,14 @@ async fn finish_sink(
     event_result
         .and(finish_result)
         .map_err(|error| error.to_string())
+}
+
+/// Returns the last event of a run.
+fn run_ended_event(status: ExitStatus, summary: &str) -> Event {
+    Event::Run(RunEvent::RunEnded {
+        status,
+        summary: summary.to_owned(),
+    })
 }
 
 /// Shows why the records could not be written, if they could not.

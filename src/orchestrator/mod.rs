@@ -123,6 +123,19 @@ pub struct TurnResult {
     pub rows: Vec<DeliveryRow>,
 }
 
+impl TurnResult {
+    /// Adds what was lost because it could not be written, once. Only a run that the user stopped
+    /// keeps its exit status: it is resumed anyway.
+    fn add_loss(&mut self, loss: &str) {
+        if !self.summary.ends_with(loss) {
+            self.summary = format!("{}; {loss}", self.summary);
+        }
+        if self.status != ExitStatus::Interrupted {
+            self.status = ExitStatus::Environment;
+        }
+    }
+}
+
 /// The answer that a turn ends with.
 #[derive(Clone, Debug)]
 pub struct FinalAnswer {

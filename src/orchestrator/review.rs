@@ -312,7 +312,7 @@ pub async fn recover_delivery(
     let search = move || {
         for name in names_of(&run, &dir)? {
             let delivery = OpenDelivery::open(&dir, &name)?;
-            if !delivery.is_applied() || delivery.read_source()?.attempt != attempt {
+            if !delivery.is_applied()? || delivery.read_source()?.attempt != attempt {
                 continue;
             }
             let Some(applied_delivery) = AppliedDelivery::open(delivery)? else {

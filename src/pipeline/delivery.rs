@@ -244,7 +244,7 @@ impl PipelineDelivery {
         let obstacles = self
             .repository
             .bare_repository
-            .obstacles(self.root(), &self.changes);
+            .obstacles(self.root(), &self.changes)?;
         if !obstacles.is_empty() {
             return Err(obstacle_error(&obstacles));
         }

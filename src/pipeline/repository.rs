@@ -105,9 +105,8 @@ impl PipelineRepository {
         let mut stages = workflow.pipeline.stages.iter();
         let runs_git = stages.any(|stage| stage.role.has_right(RoleRight::Bash));
         if runs_git
-            && project
-                .as_ref()
-                .is_some_and(ProjectRepository::has_alternates)
+            && let Some(project) = &project
+            && project.has_alternates()?
         {
             notes.push(BORROWED_OBJECTS_WARNING.to_owned());
         }

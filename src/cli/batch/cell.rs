@@ -99,20 +99,22 @@ impl CellWorker {
         &self,
         stop: &ShutdownSignal,
         output: &mut CliOutput<'_>,
-    ) -> Option<ExitStatus> {
-        if stop.park.is_cancelled() || self.batch.is_cancelled() {
-            return Some(ExitStatus::Parked);
+    ) -> Result<Option<ExitStatus>> {
+        if stop.park.is_cancelled() || self.batch.is_cancelled()? {
+            return Ok(Some(ExitStatus::Parked));
         }
         let pause = self.batch.active_pause()?;
-        output.note(&format!("the batch pauses: {}", pause.reason));
-        Some(ExitStatus::Parked)
+        Ok(pause.map(|pause| {
+            output.note(&format!("the batch pauses: {}", pause.reason));
+            ExitStatus::Parked
+        }))
     }
 
     async fn run_all(&self, cells: &[u32], output: &mut CliOutput<'_>) -> Result<ExitStatus> {
         let stop = self.listen()?;
         let mut status = ExitStatus::Success;
         for number in cells {
-            if let Some(obstacle) = self.obstacle(&stop, output) {
+            if let Some(obstacle) = self.obstacle(&stop, output)? {
                 status = obstacle;
                 break;
             }
@@ -156,7 +158,7 @@ impl CellWorker {
         if earlier_attempts.counts.node_faults > self.record.retries {
             let last_note = self
                 .batch
-                .attempt_note(&task.id, claim.attempt().saturating_sub(1));
+                .attempt_note(&task.id, claim.attempt().saturating_sub(1))?;
             let reason = last_note.map_or_else(|| "unknown".to_owned(), |note| note.reason);
             let error = Error::new(
                 ErrorKind::Environment,
@@ -204,7 +206,11 @@ impl CellWorker {
                 return Err(error);
             }
         };
-        if self.batch.attempt_note(&task.id, claim.attempt()).is_some() {
+        if self
+            .batch
+            .attempt_note(&task.id, claim.attempt())?
+            .is_some()
+        {
             // Another process has the cell now, and finds the records of this run. The queue has
             // lost this process, so it claims no other cell.
             return Ok(CellExit::Unfinished(AttemptEnd::ProcessLost));
@@ -290,7 +296,8 @@ impl CellWorker {
 
 /// Parks the runs of this process when the batch is cancelled or the user presses Ctrl-C.
 async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
-    while !batch.is_cancelled() {
+    // A question that fails is asked again.
+    while !matches!(batch.is_cancelled(), Ok(true)) {
         tokio::select! {
             () = tokio::time::sleep(CANCEL_POLL_INTERVAL) => {}
             () = stop.graceful.cancelled() => break,
@@ -302,7 +309,7 @@ async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
 /// Parks the run of an attempt that was declared lost: its node was cut off from the scheduler but
 /// not from the files.
 async fn park_when_lost(batch: BatchDir, cell: CellId, attempt: u32, park: CancellationToken) {
-    while batch.attempt_note(&cell, attempt).is_none() {
+    while !matches!(batch.attempt_note(&cell, attempt), Ok(Some(_))) {
         tokio::time::sleep(CANCEL_POLL_INTERVAL).await;
     }
     park.cancel();

@@ -21,7 +21,7 @@ use crate::permissions::grant::Grant;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 use crate::world::delivery::portable_layer::create_portable_layer;
 use crate::world::delivery::store::{
-    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, is_used,
+    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, used_deliveries,
 };
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::io::locate::locate;
@@ -159,7 +159,7 @@ pub(super) fn apply(
     };
     let earlier = EarlierParts::default();
     let status = apply_delivery(host, &arguments, &delivery, &source, earlier, output);
-    if !delivery.is_applied() {
+    if !delivery.is_applied()? {
         delivery.discard()?;
     }
     status
@@ -200,10 +200,8 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         Error::new(ErrorKind::Environment, message)
             .with_hint(format!("apply the patch: git apply {}", cell.patch()))
     };
-    let mut names = list_names(&deliveries)?.into_iter();
-    let name = names
-        .find(|name| is_used(name, &deliveries))
-        .ok_or_else(lost_error)?;
+    let used_names = used_deliveries(list_names(&deliveries)?, &deliveries)?;
+    let name = used_names.into_iter().next().ok_or_else(lost_error)?;
     let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let began_ns = cell.prepared_ns().ok_or_else(lost_error)?;
     let (mut grants, mut source_dirs) = (Vec::new(), Vec::new());

@@ -60,7 +60,9 @@ impl CellRunReport {
             .into_iter()
             .find(RunDir::is_own);
         let mut records = RunRecords::default();
-        if let Some(run) = last_run.filter(RunDir::has_log) {
+        if let Some(run) = last_run
+            && run.has_log()?
+        {
             records.start = run.metadata().map(|metadata| RunStart {
                 session_id: metadata.session_id,
                 log_dir: run.log().to_string(),

@@ -68,13 +68,13 @@ pub(super) struct CellRun<'a> {
 
 impl CellRun<'_> {
     /// Returns when each attempt at the cell began.
-    fn attempt_starts(&self) -> Vec<LocalDateTime> {
+    fn attempt_starts(&self) -> Result<Vec<LocalDateTime>> {
         let id = &self.task.id;
-        let attempts = 1..=self.batch.last_attempt(id);
+        let attempts = 1..=self.batch.last_attempt(id)?;
         let owners = attempts.filter_map(|attempt| self.batch.claim_owner(id, attempt));
-        owners
+        Ok(owners
             .filter_map(|owner| LocalDateTime::parse(&owner.since))
-            .collect()
+            .collect())
     }
 
     /// Returns whether the work in `cell` has a run that this attempt resumes.
@@ -93,7 +93,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
         // Its process was killed after the end of the run and before the result was published.
         return CellRunReport::from_records(
             &host,
-            &run.attempt_starts(),
+            &run.attempt_starts()?,
             None,
             &Redactor::default(),
         );
@@ -123,7 +123,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     if let Some(error) = error {
         redacted_output(&cell, redactor.clone())?.error(error);
     }
-    let mut report = CellRunReport::from_records(&host, &run.attempt_starts(), error, &redactor)?;
+    let mut report = CellRunReport::from_records(&host, &run.attempt_starts()?, error, &redactor)?;
     report.end.error_origin = attempt_error
         .map(|attempt_error| attempt_error.origin)
         .unwrap_or_default();
@@ -142,7 +142,7 @@ pub(super) fn report_lost_run(
         return CellRunReport::from_error(error, redactor);
     }
     let host = cell_host(run.host, cell.work());
-    CellRunReport::from_records(&host, &run.attempt_starts(), Some(error), redactor)
+    CellRunReport::from_records(&host, &run.attempt_starts()?, Some(error), redactor)
 }
 
 /// An error that ended an attempt, and where it came from.
@@ -378,7 +378,7 @@ fn has_ended_run(host: &Host) -> Result<bool> {
     // The process may have been killed between the last event and the last status.
     let is_end =
         |entry: LogEntry| matches!(entry.event, Some(Event::Run(RunEvent::RunEnded { .. })));
-    Ok(run.has_log() && run.events()?.flatten().any(is_end))
+    Ok(run.has_log()? && run.events()?.flatten().any(is_end))
 }
 
 /// Returns the directory of the logs of the cell's runs.

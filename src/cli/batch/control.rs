@@ -100,7 +100,7 @@ impl BatchControl {
 
     /// Starts jobs until there are as many as wanted, or as the machine allows.
     async fn submit(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
-        if self.stop.is_some() || self.batch.active_pause().is_some() {
+        if self.stop.is_some() || self.batch.active_pause()?.is_some() {
             return Ok(());
         }
         while self.scheduler.jobs() < self.settings.parallel && !self.pending_cells.is_empty() {
@@ -108,7 +108,10 @@ impl BatchControl {
             let cells: Vec<u32> = self.pending_cells.drain(..count).collect();
             for number in &cells {
                 let id = cell_id(&self.ids, *number);
-                let attempt = id.map_or(0, |id| self.batch.last_attempt(id));
+                let attempt = match id {
+                    Some(id) => self.batch.last_attempt(id)?,
+                    None => 0,
+                };
                 self.attempts_before.insert(*number, attempt);
             }
             let Err(error) = self.scheduler.submit(cells.clone()).await else {
@@ -138,17 +141,17 @@ impl BatchControl {
             let Some(id) = cell_id(&self.ids, *number) else {
                 continue;
             };
-            if self.batch.has_result(id) {
+            if self.batch.has_result(id)? {
                 self.finished_cells = self.finished_cells.saturating_add(1);
                 is_useless = false;
                 continue;
             }
-            let attempt = self.batch.last_attempt(id);
+            let attempt = self.batch.last_attempt(id)?;
             let this_process = ClaimOwner::this_process("", None);
             let cell = CellAfterJob {
                 attempt_before,
                 attempt,
-                end: self.batch.attempt_note(id, attempt).map(|note| note.end),
+                end: self.batch.attempt_note(id, attempt)?.map(|note| note.end),
                 is_alive: attempt > 0 && self.batch.is_attempt_alive(id, attempt, &this_process),
             };
             is_useless &= cell.is_useless(self.retries);
@@ -160,18 +163,18 @@ impl BatchControl {
                 CellWait::Job => self.pending_cells.push_back(*number),
             }
         }
-        if is_useless && self.batch.is_cancelled() {
+        if is_useless && self.batch.is_cancelled()? {
             self.stop.get_or_insert(BatchStop::Cancelled);
         }
         if job.exit_code == Some(i32::from(ExitStatus::Usage.code())) {
             self.stop.get_or_insert(BatchStop::WrongConfig);
         }
-        let pauses = self.batch.pause().map_or(0, |pause| pause.count);
+        let pauses = self.batch.pause()?.map_or(0, |pause| pause.count);
         if pauses > PAUSES_MAX {
             self.stop.get_or_insert(BatchStop::EndpointsFail);
         }
         // While the batch pauses, jobs end without a cell.
-        if is_useless && self.batch.active_pause().is_none() && self.stop.is_none() {
+        if is_useless && self.batch.active_pause()?.is_none() && self.stop.is_none() {
             self.useless_jobs = self.useless_jobs.saturating_add(1);
         } else {
             self.useless_jobs = 0;
@@ -192,7 +195,7 @@ impl BatchControl {
 
     /// Reads the files of the batch, which other processes change.
     async fn poll_files(&mut self) -> Result<()> {
-        if self.batch.is_cancelled() && self.stop.is_none() {
+        if self.batch.is_cancelled()? && self.stop.is_none() {
             self.stop = Some(BatchStop::Cancelled);
             self.scheduler.cancel().await?;
         }
@@ -204,10 +207,10 @@ impl BatchControl {
             let Some(id) = cell_id(&self.ids, number) else {
                 continue;
             };
-            let attempt = self.batch.last_attempt(id);
-            if self.batch.has_result(id) {
+            let attempt = self.batch.last_attempt(id)?;
+            if self.batch.has_result(id)? {
                 self.finished_cells = self.finished_cells.saturating_add(1);
-            } else if self.batch.attempt_note(id, attempt).is_none()
+            } else if self.batch.attempt_note(id, attempt)?.is_none()
                 && self.batch.is_attempt_alive(id, attempt, &this_process)
             {
                 self.cells_of_others.push_back(number);
@@ -226,7 +229,7 @@ impl BatchControl {
             return None;
         }
         let id = cell_id(&self.ids, *self.cells_of_others.front()?)?;
-        let attempt = self.batch.last_attempt(id);
+        let attempt = self.batch.last_attempt(id).ok()?;
         let owner = self.batch.claim_owner(id, attempt)?;
         self.has_reported_wait = true;
         let cells = count_noun(self.cells_of_others.len(), "cell");

@@ -242,24 +242,25 @@ impl QueueControl {
     }
 
     /// Determines whether the batch must stop, and why, from the files of the batch.
-    fn update_stop(&mut self, cells: &[OpenCell]) {
+    fn update_stop(&mut self, cells: &[OpenCell]) -> Result<()> {
         let is_newly_unpaid = |cell: &OpenCell| {
             cell.end == Some(AttemptEnd::OutOfMoney)
                 && self.unpaid_before.get(&cell.number) != Some(&cell.attempt)
         };
-        let pauses = self.batch.pause().map_or(0, |pause| pause.count);
-        let stop = if self.batch.is_config_wrong() {
+        let pauses = self.batch.pause()?.map_or(0, |pause| pause.count);
+        let stop = if self.batch.is_config_wrong()? {
             BatchStop::WrongConfig
-        } else if self.batch.is_cancelled() {
+        } else if self.batch.is_cancelled()? {
             BatchStop::Cancelled
         } else if cells.iter().any(is_newly_unpaid) {
             BatchStop::OutOfMoney
         } else if pauses > PAUSES_MAX {
             BatchStop::EndpointsFail
         } else {
-            return;
+            return Ok(());
         };
         self.stop.get_or_insert(stop);
+        Ok(())
     }
 
     /// Submits jobs for cells that no job works on, up to the wanted number of jobs.
@@ -269,7 +270,7 @@ impl QueueControl {
         jobs: &[QueueJob],
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        if self.batch.active_pause().is_some() {
+        if self.batch.active_pause()?.is_some() {
             return Ok(());
         }
         let free_cells = cells.iter().filter(|cell| !cell.is_claimed()).count();
@@ -352,7 +353,7 @@ pub(super) async fn run_queue_jobs(
         }
         let failures_before = control.failures;
         let jobs = control.list_jobs(output).await?;
-        control.update_stop(&cells);
+        control.update_stop(&cells)?;
         if let Some(jobs) = &jobs {
             control.record_lost_cells(&mut cells, jobs)?;
             let finished_cells = control.ids.len().saturating_sub(cells.len());

@@ -262,12 +262,12 @@ pub(super) fn retry(
         .filter(|result| is_selected(result))
         .collect();
     for result in &selected_results {
-        let attempt = batch.last_attempt(&result.id);
+        let attempt = batch.last_attempt(&result.id)?;
         let mut note = AttemptNote::new(AttemptEnd::Repeated, "the user asked for a new attempt");
         // What it cost stays spent; earlier attempts are part of it.
         note.spent_picodollars = result
             .cost_usd
-            .saturating_sub(batch.spent_before(&result.id, attempt))
+            .saturating_sub(batch.spent_before(&result.id, attempt)?)
             .picodollars();
         batch.replace_note(&result.id, attempt, &note)?;
         batch.withdraw_result(&result.id, attempt)?;

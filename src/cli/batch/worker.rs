@@ -52,7 +52,7 @@ pub(super) fn run(
     let result = runtime.block_on(async {
         let stop = worker.listen()?;
         let status = Box::pin(run_open_cells(&worker, arguments, &stop, output)).await?;
-        let was_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
+        let was_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled()?;
         Ok(status_for_scheduler(arguments, status, was_signalled))
     });
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
@@ -114,7 +114,7 @@ async fn run_open_cells(
         // massgen, or one that another process has given up in the meantime.
         let mut has_run = false;
         for cell in &open_cells {
-            if let Some(status) = worker.obstacle(stop, output) {
+            if let Some(status) = worker.obstacle(stop, output)? {
                 return Ok(status);
             }
             match Box::pin(worker.run_cell(cell.number, stop)).await? {

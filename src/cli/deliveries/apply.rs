@@ -79,7 +79,7 @@ pub(crate) fn run(
     let delivery = OpenDelivery::create(&deliveries, &name)?;
     delivery.write_source(&source)?;
     let status = apply_delivery(host, arguments, &delivery, &source, earlier, output)?;
-    if !delivery.is_applied() {
+    if !delivery.is_applied()? {
         delivery.discard()?;
     }
     Ok(status)

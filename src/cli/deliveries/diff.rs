@@ -82,7 +82,7 @@ fn show_delivery(
 ) -> Result<ExitStatus> {
     let mut delivery = OpenDelivery::open(deliveries, name)?;
     let paths = resolve_paths(&arguments.path, host);
-    if delivery.is_applied() {
+    if delivery.is_applied()? {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
             let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
             require_known_path(&paths, name, &known_paths, &host.cwd)?;

@@ -1,9 +1,9 @@
 //! The parts in which a run or a pipeline delivered: each is a delivery that is reverted alone.
 
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::delivery::planning::EarlierFiles;
-use crate::world::delivery::store::{OpenDelivery, is_used};
+use crate::world::delivery::store::{OpenDelivery, used_deliveries};
 use crate::world::delivery::undo::{AppliedDelivery, DeliveredState};
 use crate::world::store::delivery_names::{names_of, names_of_pipeline, pipeline_of, run_of};
 use crate::world::store::pipelines;
@@ -11,20 +11,19 @@ use crate::world::store::pipelines;
 /// Returns the names of the deliveries of the run or pipeline `name` that offered or applied
 /// something, newest first.
 pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    let mut names = if pipelines::is_name(name) {
+    let names = if pipelines::is_name(name) {
         names_of_pipeline(pipelines::short_name(name), deliveries)?
     } else {
         names_of(name, deliveries)?
     };
-    names.retain(|part| is_used(part, deliveries));
-    Ok(names)
+    used_deliveries(names, deliveries)
 }
 
 /// Returns the newest delivery of the run or pipeline `name` that can be reverted, or else its
 /// newest one; `None` if it delivered nothing.
 pub(super) fn newest_part(name: &str, deliveries: &AbsPath) -> Result<Option<String>> {
     let parts = parts_of(name, deliveries)?;
-    let applied_part = revertible_parts(&parts, deliveries).next();
+    let applied_part = revertible_parts(&parts, deliveries)?.into_iter().next();
     Ok(applied_part.or_else(|| parts.into_iter().next()))
 }
 
@@ -43,30 +42,27 @@ pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<
 
 /// Returns those of `parts`, newest first, that can be reverted one after the other: the first has
 /// paths that are as it delivered them, the others may have such paths once the later ones are
-/// reverted. Leaves out a part that it cannot read; the attempt to revert it reports why.
-pub(crate) fn revertible_parts(
-    parts: &[String],
-    deliveries: &AbsPath,
-) -> impl Iterator<Item = String> {
-    let mut has_later_part = false;
-    let is_revertible = move |part: &&String| {
-        let Ok(Some(delivered)) = open_applied(part, deliveries) else {
-            return false;
+/// reverted. Leaves out a damaged part; the attempt to revert it reports why.
+pub(crate) fn revertible_parts(parts: &[String], deliveries: &AbsPath) -> Result<Vec<String>> {
+    let mut revertible_parts = Vec::new();
+    for part in parts {
+        let Some(delivered) = open_applied(part, deliveries)? else {
+            continue;
         };
-        let is_earlier = has_later_part && delivered.is_in_effect();
-        let is_revertible = is_earlier || delivered.is_applied();
-        has_later_part |= is_revertible;
-        is_revertible
-    };
-    parts.iter().filter(is_revertible).cloned()
+        let is_earlier = !revertible_parts.is_empty() && delivered.is_in_effect();
+        if is_earlier || delivered.is_applied() {
+            revertible_parts.push(part.clone());
+        }
+    }
+    Ok(revertible_parts)
 }
 
-/// Returns the files that the deliveries of the run of `delivery` changed. A delivery that cannot be
-/// read counts as none.
+/// Returns the files that the deliveries of the run of `delivery` changed. A damaged delivery counts
+/// as none.
 pub(crate) fn earlier_files(delivery: &str, deliveries: &AbsPath) -> Result<EarlierFiles> {
     let mut files = EarlierFiles::default();
     for part in parts_of(run_of(delivery), deliveries)? {
-        let Ok(Some(delivered)) = open_applied(&part, deliveries) else {
+        let Some(delivered) = open_applied(&part, deliveries)? else {
             continue;
         };
         for (path, _, state) in delivered.listed_paths() {
@@ -80,6 +76,10 @@ pub(crate) fn earlier_files(delivery: &str, deliveries: &AbsPath) -> Result<Earl
     Ok(files)
 }
 
+/// Opens what was applied of `part`; `None` if that is nothing, or if the part is damaged or in use.
 fn open_applied(part: &str, deliveries: &AbsPath) -> Result<Option<AppliedDelivery>> {
-    AppliedDelivery::open(OpenDelivery::open(deliveries, part)?)
+    match OpenDelivery::open(deliveries, part).and_then(AppliedDelivery::open) {
+        Err(error) if error.kind() != ErrorKind::Io => Ok(None),
+        applied => applied,
+    }
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(
     let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
     let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host))?;
     let status = apply(&source, &delivery, history_mode, host, arguments, output);
-    let applied_delivery = if delivery.is_applied() {
+    let applied_delivery = if delivery.is_applied()? {
         output.note(&format!("to revert: massgen undo {}", delivery.name()));
         Some(delivery)
     } else {

@@ -95,7 +95,7 @@ fn find_revertible(
 /// Names the part that can be reverted next: the newest that was delivered before `name`.
 fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'_>) -> Result<()> {
     let earlier = earlier_parts(name, deliveries)?;
-    let applied_parts: Vec<String> = revertible_parts(&earlier, deliveries).collect();
+    let applied_parts = revertible_parts(&earlier, deliveries)?;
     let Some(newest) = applied_parts.first() else {
         return Ok(());
     };

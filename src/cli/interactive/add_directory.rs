@@ -81,9 +81,9 @@ impl InteractiveSession {
             protected,
             ..ContextPath::read_only(path)
         };
-        self.output
-            .line(&[(TextStyle::Good, &confirmation(&context))]);
-        self.state.open_context_path(context);
+        let confirmation = confirmation(&context);
+        self.state.open_context_path(context)?;
+        self.output.line(&[(TextStyle::Good, &confirmation)]);
         Ok(LoopControl::Continue)
     }
 

@@ -61,7 +61,10 @@ impl InteractiveSession {
             None => "created from your API keys and local servers at the first prompt".to_owned(),
         };
         let session = match self.state.session_id() {
-            Some(id) => format!("{id}, turn {}", self.state.turn()),
+            Some(id) => match self.state.turn() {
+                Ok(turn) => format!("{id}, turn {turn}"),
+                Err(error) => format!("{id}: {error:#}"),
+            },
             None => "new".to_owned(),
         };
         let open_paths = self.state.open_paths();
@@ -291,9 +294,9 @@ impl InteractiveSession {
             permission,
             ..ContextPath::read_only(path)
         };
-        self.output
-            .line(&[(TextStyle::Good, &confirmation(&context))]);
-        self.state.open_context_path(context);
+        let confirmation = confirmation(&context);
+        self.state.open_context_path(context)?;
+        self.output.line(&[(TextStyle::Good, &confirmation)]);
         Ok(())
     }
 

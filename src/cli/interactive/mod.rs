@@ -81,12 +81,16 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     state.require_model().await?;
     let file_finder = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.state_parent.join(STATE_DIR));
+    let inputs = history.read().unwrap_or_else(|error| {
+        output.warning(&format!("cannot read the input history: {error:#}"));
+        Vec::new()
+    });
     let editor = PromptEditor::start(EditorConfig {
         style,
         colours: ColourChoice::from_host(host),
         file_finder: Arc::clone(&file_finder),
         commands: OFFERED_COMMANDS,
-        history: history.read(),
+        history: inputs,
         env: host.env.clone(),
     });
     keyboard.disable_echo();

@@ -168,7 +168,7 @@ impl SessionState {
             let config = self.config();
             let context_paths = config.map(|config| config.orchestrator.context_paths.as_slice());
             reject_broad_cwd(access.into(), context_paths.unwrap_or_default(), &self.host)?;
-            let (cwd, turn) = (self.host.cwd.clone(), self.turn());
+            let (cwd, turn) = (self.host.cwd.clone(), self.turn()?);
             open_path(&mut self.opened_paths, &cwd, access.into(), turn);
         }
         Ok(())
@@ -197,7 +197,8 @@ impl SessionState {
 
     /// Begins a new session with a warning if the current one was removed. Open paths stay open.
     fn recover_missing_session(&mut self, output: &mut CliOutput<'_>) {
-        if let Some(session) = self.session.take_if(|session| !session.exists()) {
+        let is_gone = |session: &mut SessionDir| matches!(session.exists(), Ok(false));
+        if let Some(session) = self.session.take_if(is_gone) {
             self.session_lock = None;
             output.warning(&format!(
                 "the session {} was removed: starting a new one without its turns",
@@ -294,8 +295,8 @@ impl SessionState {
     }
 
     /// Returns the number of the next turn, from 1.
-    pub(crate) fn turn(&self) -> u32 {
-        self.session.as_ref().map_or(1, SessionDir::next_turn)
+    pub(crate) fn turn(&self) -> Result<u32> {
+        self.session.as_ref().map_or(Ok(1), SessionDir::next_turn)
     }
 
     /// Returns the name of the last run's log.
@@ -325,8 +326,8 @@ impl SessionState {
 
     /// Opens a path that the user added. One with protected paths is not saved with the session,
     /// because its records cannot hold them.
-    pub(crate) fn open_context_path(&mut self, context: ContextPath) {
-        let turn = self.turn();
+    pub(crate) fn open_context_path(&mut self, context: ContextPath) -> Result<()> {
+        let turn = self.turn()?;
         if context.protected.is_empty() {
             open_path(
                 &mut self.opened_paths,
@@ -337,6 +338,7 @@ impl SessionState {
         } else {
             self.added_paths.push(context);
         }
+        Ok(())
     }
 
     /// Returns all open paths, first those that can be closed.
@@ -398,7 +400,7 @@ impl SessionState {
         let context_paths = &team.config.orchestrator.context_paths;
         reject_broad_mentions(&prompt, context_paths, &self.host)?;
         let mut opened = self.opened_paths.clone();
-        open_mentions(&mut opened, &prompt, self.turn());
+        open_mentions(&mut opened, &prompt, self.turn()?);
         let mut config = team.config;
         let listed_count = config.orchestrator.context_paths.len();
         let added_paths = self.added_paths.iter().cloned();

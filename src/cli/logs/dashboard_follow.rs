@@ -73,7 +73,7 @@ async fn follow_lines(tail: LogTail, log: &RecordedLog, host: &Host) -> Result<(
                 if let Some(batch) = batch {
                     is_over = show_lines(batch, &mut terminal, &mut clock)?;
                     // What it delivered may have been undone since.
-                    if is_over && let Some(note) = log.revert_note(host) {
+                    if is_over && let Some(note) = log.revert_note(host)? {
                         terminal.show_warning(note);
                     }
                 } else {

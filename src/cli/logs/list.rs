@@ -43,7 +43,7 @@ pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>
             status_file,
         } = run.state();
         let summary = RecordedRunSummary::read(&run, status_file.as_ref());
-        let files = deliveries.delivered_files(&run.name());
+        let files = deliveries.delivered_files(&run.name())?;
         let outcome = match status {
             RunStatus::Running => "running",
             RunStatus::Interrupted => "crashed",

@@ -32,7 +32,7 @@ pub(crate) fn run(
         LogsCommand::Show { run, json } => {
             let (log, format) = (RecordedLog::find(run, host)?, ReportFormat::from(*json));
             log_output::show(&log.events, format, host)?;
-            note_revert(&log, format, host, output);
+            note_revert(&log, format, host, output)?;
         }
         LogsCommand::Follow {
             run,
@@ -42,7 +42,7 @@ pub(crate) fn run(
         LogsCommand::Follow { run, json, .. } => {
             let (log, format) = (RecordedLog::find(run, host)?, ReportFormat::from(*json));
             log_output::follow(&log, format, host)?;
-            note_revert(&log, format, host, output);
+            note_revert(&log, format, host, output)?;
         }
         LogsCommand::Export { run, output: file } => {
             export(&find_run(run, host)?, file.as_deref(), host, output)?;
@@ -75,7 +75,7 @@ impl RecordedLog {
         let pipeline = pipelines::find(name, &pipelines_directory(host))?;
         // This refuses a pipeline that came with a copied project.
         pipeline.record()?;
-        if !pipeline.has_log() {
+        if !pipeline.has_log()? {
             let message = format!("the pipeline `{}` has no log", pipeline.name());
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("see `massgen logs list` for the runs of its stages"));
@@ -97,30 +97,37 @@ impl RecordedLog {
         format!("the {subject} was interrupted: its process ended without recording a result")
     }
 
-    /// Returns the note about a delivery that was undone after the end of the log; `None` if it was
-    /// not, or if that is not known.
-    fn revert_note(&self, host: &Host) -> Option<&'static str> {
-        let deliveries = DeliveriesByRun::list(&deliveries_directory(host)).ok()?;
+    /// Returns the note about a delivery that was undone after the end of the log, if it was.
+    fn revert_note(&self, host: &Host) -> Result<Option<&'static str>> {
+        let deliveries = DeliveriesByRun::list(&deliveries_directory(host))?;
         let files = if pipelines::is_name(&self.name) {
-            deliveries.files_of_pipeline(pipelines::short_name(&self.name))
+            deliveries.files_of_pipeline(pipelines::short_name(&self.name))?
         } else {
-            deliveries.delivered_files(&self.name)
+            deliveries.delivered_files(&self.name)?
         };
-        if files.is_reverted() {
-            return Some("what was delivered has been undone since");
-        }
-        let is_partly_reverted = files.is_partly_reverted();
-        is_partly_reverted.then_some("some of the files that were delivered have been undone since")
+        Ok(if files.is_reverted() {
+            Some("what was delivered has been undone since")
+        } else if files.is_partly_reverted() {
+            Some("some of the files that were delivered have been undone since")
+        } else {
+            None
+        })
     }
 }
 
 /// Notes that what the log shows as delivered was undone, if it was.
-fn note_revert(log: &RecordedLog, format: ReportFormat, host: &Host, output: &mut CliOutput<'_>) {
+fn note_revert(
+    log: &RecordedLog,
+    format: ReportFormat,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
     if format == ReportFormat::Text
-        && let Some(note) = log.revert_note(host)
+        && let Some(note) = log.revert_note(host)?
     {
         output.note(note);
     }
+    Ok(())
 }
 
 /// Finds the run `name` of this directory.

@@ -73,7 +73,7 @@ fn list_batches(batches: &[BatchDir]) -> Result<Value> {
                 "began": record.began,
                 "cells": record.cells,
                 "finished": finished_cells,
-                "is_cancelled": is_open && batch.is_cancelled(),
+                "is_cancelled": is_open && batch.is_cancelled()?,
             }));
         }
     }

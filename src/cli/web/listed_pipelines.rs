@@ -35,18 +35,17 @@ impl ListedPipelines {
     /// with the project are left out.
     pub(super) fn read(server: &WebServer, limit: usize) -> Result<Self> {
         let directories = pipelines::list(&pipelines_directory(server.host()))?;
-        let logged_pipelines = directories.into_iter().filter(PipelineDir::has_log);
-        let read_pipeline = |dir: PipelineDir| {
-            let record = dir.record().ok()?;
-            let runs = dir.runs().unwrap_or_default();
-            Some(ListedPipeline { dir, record, runs })
-        };
-        Ok(Self(
-            logged_pipelines
-                .take(limit)
-                .filter_map(read_pipeline)
-                .collect(),
-        ))
+        let mut logged_pipelines = Vec::new();
+        for dir in directories {
+            if logged_pipelines.len() < limit
+                && dir.has_log()?
+                && let Ok(record) = dir.record()
+            {
+                let runs = dir.runs()?;
+                logged_pipelines.push(ListedPipeline { dir, record, runs });
+            }
+        }
+        Ok(Self(logged_pipelines))
     }
 
     /// Returns the name of the pipeline of which the run with this name is a stage.
@@ -62,7 +61,7 @@ impl ListedPipelines {
         server: &WebServer,
         runs: &[Value],
         deliveries: &DeliveriesByRun,
-    ) -> Vec<Value> {
+    ) -> Result<Vec<Value>> {
         let pipelines = self.0.iter();
         pipelines
             .map(|pipeline| pipeline.row(server, runs, deliveries))
@@ -71,7 +70,12 @@ impl ListedPipelines {
 }
 
 impl ListedPipeline {
-    fn row(&self, server: &WebServer, runs: &[Value], deliveries: &DeliveriesByRun) -> Value {
+    fn row(
+        &self,
+        server: &WebServer,
+        runs: &[Value],
+        deliveries: &DeliveriesByRun,
+    ) -> Result<Value> {
         let Self { dir, record, .. } = self;
         // Looks at the lock before the last line, so that a pipeline that ends meanwhile does
         // not count as interrupted.
@@ -96,8 +100,8 @@ impl ListedPipeline {
         let is_live = server.runs().is_live(&dir.name());
         // One that met a limit is continued with another one.
         let is_over = status == Some(ExitStatus::Success);
-        let files = deliveries.files_of_pipeline(pipelines::short_name(&dir.name()));
-        json!({
+        let files = deliveries.files_of_pipeline(pipelines::short_name(&dir.name()))?;
+        Ok(json!({
             "id": name,
             "session": null,
             "pipeline": null,
@@ -112,7 +116,7 @@ impl ListedPipeline {
             "winner": null,
             "live": is_live,
             "resumable": state != RunStatus::Running && !is_live && !is_over,
-        })
+        }))
     }
 }
 

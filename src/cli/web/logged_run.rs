@@ -17,7 +17,7 @@ use crate::path::AbsPath;
 use crate::spending::limits::BudgetLimits;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::event_log::{self, LogReader};
-use crate::world::store::pipelines::{self, PipelineDir};
+use crate::world::store::pipelines;
 use crate::world::store::records::limits;
 use crate::world::store::runs::{self, RunDir};
 
@@ -35,8 +35,10 @@ impl LoggedRun {
     /// Finds the run or the pipeline with this name in the directory of its kind.
     pub(super) fn find(name: &str, logs: &AbsPath) -> Result<Option<Self>> {
         let events = if pipelines::is_name(name) {
-            let pipeline = pipelines::find_by_name(name, logs)?.filter(PipelineDir::has_log);
-            pipeline.map(|pipeline| pipeline.events_file())
+            match pipelines::find_by_name(name, logs)? {
+                Some(pipeline) if pipeline.has_log()? => Some(pipeline.events_file()),
+                Some(_) | None => None,
+            }
         } else {
             runs::find_by_name(name, logs)?.map(|run| run.events_file())
         };
@@ -51,12 +53,15 @@ impl LoggedRun {
         let work = batch.cell_dir(cell).work();
         let logs = work.join(STATE_DIR).join(LOGS);
         // A log that an agent wrote was not created by massgen.
-        let has_own_log = |run: &RunDir| run.is_own() && run.has_log();
-        let last_run = runs::list(&logs)?.into_iter().find(has_own_log);
-        Ok(last_run.map(|run| Self {
-            name: format!("{}{CELL_SEPARATOR}{cell}", batch.name()),
-            events: run.events_file(),
-        }))
+        for run in runs::list(&logs)? {
+            if run.is_own() && run.has_log()? {
+                return Ok(Some(Self {
+                    name: format!("{}{CELL_SEPARATOR}{cell}", batch.name()),
+                    events: run.events_file(),
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns its name.
@@ -108,7 +113,7 @@ pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir
     let name = id.clone();
     let find = move || {
         let run = runs::find_by_name(&name, &logs)?;
-        Ok(run.map(|run| (run.has_log(), run)))
+        run.map(|run| Ok((run.has_log()?, run))).transpose()
     };
     match run_blocking(find).await? {
         Some((true, run)) => Ok(run),

@@ -94,14 +94,20 @@ pub(super) async fn runs(
 
 /// Returns the newest runs and pipelines, at most `limit`.
 fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
-    let mut runs = runs::list(&server.logs_directory())?;
-    runs.retain(RunDir::has_log);
+    let runs = runs::list(&server.logs_directory())?;
+    let mut logged_runs = Vec::new();
+    for run in runs {
+        if run.has_log()? {
+            logged_runs.push(run);
+        }
+    }
+    let runs = logged_runs;
     let pipelines = ListedPipelines::read(server, limit)?;
     let deliveries = DeliveriesByRun::list(&deliveries_directory(server.host()))?;
     let mut sessions = BTreeSet::new();
     let mut rows = Vec::new();
     for run in runs.iter().take(limit) {
-        let mut row = run_json(server, run, &deliveries, &mut sessions);
+        let mut row = run_json(server, run, &deliveries, &mut sessions)?;
         if let Some(pipeline) = pipelines.of_run(&run.name())
             && let Some(fields) = row.as_object_mut()
         {
@@ -111,7 +117,7 @@ fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
         }
         rows.push(row);
     }
-    rows.extend(pipelines.rows(server, &rows, &deliveries));
+    rows.extend(pipelines.rows(server, &rows, &deliveries)?);
     rows.sort_by_key(|row| Reverse(time_digits(row)));
     let has_more = runs.len() > limit || rows.len() > limit;
     rows.truncate(limit);
@@ -132,7 +138,7 @@ fn run_json(
     run: &RunDir,
     deliveries: &DeliveriesByRun,
     sessions: &mut BTreeSet<String>,
-) -> Value {
+) -> Result<Value> {
     let RunState {
         status,
         status_file,
@@ -151,7 +157,7 @@ fn run_json(
     };
     let is_resumable =
         is_last && is_interrupted && !is_live && run.is_own() && run.manifest().is_ok();
-    json!({
+    Ok(json!({
         "id": run.name(),
         "session": session,
         "pipeline": null,
@@ -162,11 +168,11 @@ fn run_json(
         "duration_ms": duration_ms,
         "tokens": summary.input_tokens.saturating_add(summary.output_tokens),
         "cost_usd": summary.cost_usd,
-        "outcome": summary.outcome_word(&deliveries.delivered_files(&run.name())),
+        "outcome": summary.outcome_word(&deliveries.delivered_files(&run.name())?),
         "winner": summary.winner,
         "live": is_live,
         "resumable": is_resumable,
-    })
+    }))
 }
 
 /// Returns the state of a run in one word.

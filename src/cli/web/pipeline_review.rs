@@ -34,7 +34,7 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let pipeline_delivery = open_pipeline_delivery(id, HistoryMode::Files, host).await?;
     let deliveries = deliveries_directory(host);
     let parts = parts_of(id, &deliveries)?;
-    let revertible_parts: Vec<String> = revertible_parts(&parts, &deliveries).collect();
+    let revertible_parts = revertible_parts(&parts, &deliveries)?;
     let applied_rows = match revertible_parts.first().or(parts.first()) {
         Some(part) => applied_files(part, host)?,
         None => Vec::new(),
@@ -99,7 +99,7 @@ async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiR
         .await
         .map_err(ApiError::from)
         .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
-    if !delivery.is_applied() {
+    if !delivery.is_applied()? {
         delivery.discard()?;
     }
     result
@@ -121,7 +121,7 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
     let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .and_then(|plan| apply_all(&delivery, &plan));
-    let applied_delivery = if delivery.is_applied() {
+    let applied_delivery = if delivery.is_applied()? {
         Some(delivery)
     } else {
         delivery.discard()?;

@@ -278,7 +278,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let Some(newest) = parts.first() else {
         return Ok(json!({"state": "none", "files": [], "applied": [], "parts": []}));
     };
-    let revertible_parts: Vec<String> = revertible_parts(&parts, &deliveries).collect();
+    let revertible_parts = revertible_parts(&parts, &deliveries)?;
     let earlier_applied = revertible_parts
         .first()
         .filter(|part| *part != newest)
@@ -487,7 +487,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
             .and_then(|()| plan_delivery(&delivery, &source, PartialFiles::default(), earlier))
             .map_err(ApiError::from)
             .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
-        if !delivery.is_applied() {
+        if !delivery.is_applied()? {
             delivery.discard()?;
         }
         return result;
@@ -612,7 +612,7 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
             return Err(ApiError::not_found(message));
         }
         None => {
-            let applied_part = revertible_parts(&parts, &deliveries).next();
+            let applied_part = revertible_parts(&parts, &deliveries)?.into_iter().next();
             applied_part.unwrap_or_else(|| newest.clone())
         }
     };

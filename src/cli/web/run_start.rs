@@ -150,7 +150,7 @@ fn prepare(
     };
     let turn = continued
         .as_ref()
-        .map_or(1, |continued| continued.session_dir.next_turn());
+        .map_or(Ok(1), |continued| continued.session_dir.next_turn())?;
     open_task_mentions(&mut opened, &prompt, turn, &mut config, &host, request)?;
     let files = server
         .teams()

@@ -46,9 +46,12 @@ struct ElicitationReply {
 /// There is no socket at the path.
 pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
     let message = match file::kind(socket) {
-        Ok(kind) if kind.is_socket() => return dir::resolve(socket).map(|real| real.to_abs()),
-        Ok(_) => format!("`{socket}` is not a socket"),
-        Err(error) => format!("no program listens on `{socket}`: {error}"),
+        Ok(Some(kind)) if kind.is_socket() => {
+            return dir::resolve(socket).map(|real| real.to_abs());
+        }
+        Ok(Some(_)) => format!("`{socket}` is not a socket"),
+        Ok(None) => format!("no program listens on `{socket}`: it does not exist"),
+        Err(error) => error.to_string(),
     };
     Err(Error::new(ErrorKind::Usage, message).with_hint(
         "start the program that answers first; `--approval-socket` names the socket that it creates",

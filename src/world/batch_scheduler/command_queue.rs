@@ -187,15 +187,13 @@ impl JobQueue for CommandQueue {
         let listed_jobs = parse_job_list(&self.run_shell(&line).await?);
         let names = self.names_by_id()?;
         // A queue that was restarted may have given the id of a job that has begun to another one.
-        let has_not_begun = |id: &String| {
-            names
-                .get(id)
-                .is_some_and(|name| !file::exists(&self.output_file(name)))
-        };
-        for job in listed_jobs
-            .iter()
-            .filter(|job| job.is_waiting && has_not_begun(&job.id))
-        {
+        for job in listed_jobs.iter().filter(|job| job.is_waiting) {
+            let Some(name) = names.get(&job.id) else {
+                continue;
+            };
+            if file::exists(&self.output_file(name))? {
+                continue;
+            }
             // A failure is no error: a job that has ended needs no cancel, and one that has begun
             // meanwhile acts on the files of the batch.
             let cancelled = self.run_shell(&self.commands.cancel_line(&job.id)).await;

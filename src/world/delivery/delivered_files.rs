@@ -2,17 +2,14 @@
 //! were reverted. It is read without a lock, for lists of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 
 use crate::delivery::path_state::PathState;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress, DeliveryStep};
-use crate::world::delivery::read_state::read_state;
-use crate::world::delivery::step_runner::open_root;
+use crate::world::delivery::step_runner::{is_applied, open_root};
 use crate::world::store::delivery_names::{list_names, pipeline_of, run_of};
-use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::file;
 
 /// The largest journal that is read for a list, in bytes: that of some ten thousand files.
@@ -46,26 +43,32 @@ impl DeliveriesByRun {
         Ok(Self { dirs })
     }
 
-    /// Reads what happened to the files that `run` delivered. Deliveries that cannot be read, are
-    /// being changed, or were not created here count as unknown.
-    pub fn delivered_files(&self, run: &str) -> DeliveredFiles {
+    /// Reads what happened to the files that `run` delivered. Deliveries that are damaged, are being
+    /// changed, or were not created here count as unknown.
+    ///
+    /// # Errors
+    /// The disk does not answer.
+    pub fn delivered_files(&self, run: &str) -> Result<DeliveredFiles> {
         let mut files = DeliveredFiles::default();
         for dir in self.dirs.get(run).into_iter().flatten() {
-            files.add_delivery(&DeliveryDir(dir.clone()));
+            files.add_delivery(&DeliveryDir(dir.clone()))?;
         }
-        files
+        Ok(files)
     }
 
     /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline with
     /// this short name delivered.
-    pub fn files_of_pipeline(&self, short_name: &str) -> DeliveredFiles {
+    ///
+    /// # Errors
+    /// The disk does not answer.
+    pub fn files_of_pipeline(&self, short_name: &str) -> Result<DeliveredFiles> {
         let mut files = DeliveredFiles::default();
         let runs = self.dirs.iter();
         let runs_of_pipeline = runs.filter(|(name, _)| pipeline_of(name) == Some(short_name));
         for dir in runs_of_pipeline.flat_map(|(_, dirs)| dirs) {
-            files.add_delivery(&DeliveryDir(dir.clone()));
+            files.add_delivery(&DeliveryDir(dir.clone()))?;
         }
-        files
+        Ok(files)
     }
 }
 
@@ -92,35 +95,39 @@ impl DeliveredFiles {
     }
 
     /// Adds the files of a delivery that is later than those read so far.
-    fn add_delivery(&mut self, delivery_dir: &DeliveryDir) {
+    fn add_delivery(&mut self, delivery_dir: &DeliveryDir) -> Result<()> {
         let journal = delivery_dir.journal();
-        if !file::size(&journal).is_ok_and(|size| size <= JOURNAL_BYTES_MAX) {
-            return;
+        if file::regular_size(&journal)?.is_none_or(|size| size > JOURNAL_BYTES_MAX) {
+            return Ok(());
         }
-        let Ok(Some(state)) = journal::read(&journal) else {
-            return;
+        let state = match journal::read(&journal) {
+            Ok(Some(state)) => state,
+            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+            Ok(None) | Err(_) => return Ok(()),
         };
         let is_closed = state.progress == DeliveryProgress::Closed;
-        let is_own = delivery_dir.seal().is_ok_and(|seal| seal == state.seal);
-        let Ok(slots) = open_root(&delivery_dir.slots()) else {
-            return;
-        };
-        if !is_closed || !is_own {
-            return;
+        if !is_closed || delivery_dir.seal()? != state.seal {
+            return Ok(());
         }
+        let slots = delivery_dir.slots();
+        if !file::is_directory(&slots)? {
+            return Ok(());
+        }
+        let slots = open_root(&slots)?;
         let transaction_steps = state.steps.iter().take(state.transaction_steps);
         for step in transaction_steps.filter(|step| is_file_step(step)) {
             let Some(root) = state.roots.get(step.root) else {
                 continue;
             };
             let path = root.path.join(step.rel.as_path());
-            if is_applied(step, &slots) {
+            if is_applied(step, &slots)? {
                 self.reverted.remove(&path);
                 self.applied.insert(path, step.hunks.is_some());
             } else if !self.applied.contains_key(&path) {
                 self.reverted.insert(path);
             }
         }
+        Ok(())
     }
 }
 
@@ -128,11 +135,4 @@ impl DeliveredFiles {
 fn is_file_step(step: &DeliveryStep) -> bool {
     let is_file = |state: &PathState| matches!(state, PathState::File(_) | PathState::Link { .. });
     is_file(&step.theirs) || is_file(&step.ours)
-}
-
-/// Returns whether a step is applied: then its slot does not hold the delivered version any more.
-fn is_applied(step: &DeliveryStep, slots: &DirectoryHandle) -> bool {
-    let in_slot =
-        read_state(slots, OsStr::new(&step.slot())).map_or(PathState::Nothing, |(state, _)| state);
-    !step.ours.is_unchanged(&in_slot)
 }

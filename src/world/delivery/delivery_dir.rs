@@ -20,9 +20,8 @@ impl DeliveryDir {
 
     /// Returns whether something was offered or applied. The versions of files that agents read are
     /// stored before that, and stay if the run delivers nothing.
-    pub(super) fn is_used(&self) -> bool {
-        let exists = |path: AbsPath| file::kind(&path).is_ok();
-        exists(self.journal()) || exists(self.source_file())
+    pub(super) fn is_used(&self) -> Result<bool> {
+        Ok(file::exists(&self.journal())? || file::exists(&self.source_file())?)
     }
 
     /// Returns the file with the name of the commit that was made from the delivery.

@@ -24,7 +24,7 @@ pub fn remove_from_layer(upper: &AbsPath, paths: &[RelPath]) -> Result<()> {
     let layer =
         DirectoryHandle::open_own(upper).map_err(|error| delivery_error("open", upper, error))?;
     for path in paths {
-        let result = match layer_replacement(upper, path) {
+        let result = match layer_replacement(upper, path)? {
             LayerReplacement::Nothing => add_whiteout(&layer, upper, path)?,
             LayerReplacement::Directory => mark_opaque(&layer, path),
             LayerReplacement::File => Ok(()),
@@ -55,21 +55,21 @@ enum LayerReplacement {
     File,
 }
 
-fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
+fn layer_replacement(upper: &AbsPath, path: &RelPath) -> Result<LayerReplacement> {
     let mut next_path = Some(path.clone());
     while let Some(ancestor) = next_path.filter(|ancestor| !ancestor.is_root()) {
         let layer_path = upper.join(ancestor.as_path());
-        if file::is_directory(&layer_path) {
-            return if ancestor == *path {
+        if file::is_directory(&layer_path)? {
+            return Ok(if ancestor == *path {
                 LayerReplacement::Directory
             } else {
                 LayerReplacement::Nothing
-            };
+            });
         }
-        if file::exists(&layer_path) {
-            return LayerReplacement::File;
+        if file::exists(&layer_path)? {
+            return Ok(LayerReplacement::File);
         }
         next_path = ancestor.parent();
     }
-    LayerReplacement::Nothing
+    Ok(LayerReplacement::Nothing)
 }

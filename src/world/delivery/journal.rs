@@ -258,15 +258,33 @@ pub(super) enum DeliveryProgress {
 }
 
 /// Returns whether the last line of the journal at `path` records that nothing is left to do.
-pub(super) fn is_cleared(path: &AbsPath) -> bool {
-    let journal_end = file::read_end(path, END_BYTES_MAX).unwrap_or_default();
+pub(super) fn is_cleared(path: &AbsPath) -> Result<bool> {
+    let journal_end = file::read_end(path, END_BYTES_MAX)
+        .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
     let last_line = journal_end
         .split_inclusive(|byte| *byte == b'\n')
         .next_back();
-    matches!(
+    Ok(matches!(
         last_line.and_then(parse_record),
         Some(JournalRecord::SlotDirectoriesRemoved)
-    )
+    ))
+}
+
+/// Reads the seal of the journal at `path`; `None` if it does not exist or does not begin with one.
+pub(super) fn read_seal(path: &AbsPath) -> Result<Option<DirectorySeal>> {
+    let failed = |error| state_files::file_error("read", path.as_path(), error);
+    let source = match file::open(path) {
+        Ok(source) => source,
+        Err(error) if state_files::is_missing(error.kind()) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut line = Vec::new();
+    let mut source = source.take(LINE_BYTES_MAX);
+    source.read_until(b'\n', &mut line).map_err(failed)?;
+    Ok(match parse_record(&line) {
+        Some(JournalRecord::Opened { seal, .. }) => Some(seal),
+        Some(_) | None => None,
+    })
 }
 
 /// Reads the journal at `path`; `None` if it does not exist or not even its first line is complete.

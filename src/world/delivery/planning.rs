@@ -86,7 +86,7 @@ pub fn plan(
     };
     let manager = source.manager();
     for (root_number, root) in source.roots().iter().enumerate() {
-        let source_dir = delivery.source_dir(source, root_number);
+        let source_dir = delivery.source_dir(source, root_number)?;
         plan.source_dirs.push(
             source_dir
                 .as_ref()

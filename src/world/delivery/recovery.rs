@@ -18,12 +18,14 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for name in list_names(deliveries)? {
         let path = deliveries.join(&name);
-        if journal::is_cleared(&DeliveryDir(path.clone()).journal()) || !is_unlocked(&path) {
+        if !is_unlocked(&path) {
             continue;
         }
-        let recovery =
-            OpenDelivery::open(deliveries, &name).and_then(|delivery| recover_delivery(&delivery));
-        match recovery {
+        let recovery = || match journal::is_cleared(&DeliveryDir(path.clone()).journal())? {
+            true => Ok(None),
+            false => recover_delivery(&OpenDelivery::open(deliveries, &name)?),
+        };
+        match recovery() {
             Ok(None) => {}
             Ok(Some(note)) => {
                 notes.push(format!("the delivery of `{name}` was interrupted: {note}"));

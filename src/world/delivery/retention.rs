@@ -37,7 +37,7 @@ pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String
             is_over = bytes > bytes_max;
         }
         if is_over
-            && is_closed(&path)
+            && is_closed(&path)?
             && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&path)
         {
             clear::discard(&path)?;
@@ -48,18 +48,19 @@ pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String
 }
 
 /// Returns whether nothing of the delivery at `path` must still be completed or rolled back.
-fn is_closed(path: &AbsPath) -> bool {
+fn is_closed(path: &AbsPath) -> Result<bool> {
     let journal = DeliveryDir(path.clone()).journal();
-    file::kind(&journal).is_err() || journal::is_cleared(&journal)
+    Ok(!file::exists(&journal)? || journal::is_cleared(&journal)?)
 }
 
 fn size(path: &AbsPath) -> Result<u64> {
     let dir =
         DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))?;
     let listing = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
-    let sizes = listing
-        .entries
-        .iter()
-        .filter_map(|entry| dir.meta(&entry.rel).ok());
-    Ok(sizes.map(|meta| meta.allocated_bytes).sum())
+    let sizes = listing.entries.iter().map(|entry| {
+        let meta = dir.meta(&entry.rel);
+        meta.map(|meta| meta.allocated_bytes)
+            .map_err(|error| delivery_error("look at", &path.join(entry.rel.as_path()), error))
+    });
+    sizes.sum()
 }

@@ -11,7 +11,7 @@ use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
 use crate::world::delivery::journal::{
     DeliveryStep, Journal, JournalRecord, JournalRoot, JournalState, SlotLocation, StepDirection,
 };
-use crate::world::delivery::swap::{DeliveryTree, SwapOutcome};
+use crate::world::delivery::swap::{DeliveryTree, SwapOutcome, state_at};
 use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -85,6 +85,20 @@ fn with_hints_of(cause: &Error, error: Error) -> Error {
 /// Opens one of the user's trees, or a directory of a delivery. A symlink in its path is refused.
 pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
     DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
+}
+
+/// Returns whether a step is applied: then its slot does not hold the delivered version any more.
+/// This holds for all steps but a change of a directory's mode, which has no slot.
+pub(super) fn is_applied(step: &DeliveryStep, slots: &DirectoryHandle) -> Result<bool> {
+    let slot = step.slot();
+    let in_slot = state_at(slots, OsStr::new(&slot));
+    let in_slot = in_slot.map_err(|error| {
+        Error::new(
+            ErrorKind::Io,
+            format!("cannot look at slot `{slot}` of the delivery: {error}"),
+        )
+    })?;
+    Ok(!step.ours.is_unchanged(&in_slot))
 }
 
 impl StepRunner {

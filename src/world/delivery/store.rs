@@ -157,15 +157,20 @@ pub enum DeliveryUse {
 pub fn find(given_name: &str, deliveries: &AbsPath, purpose: DeliveryUse) -> Result<String> {
     let names = list_names(deliveries)?;
     let name = if given_name == LAST {
-        let is_there = |path: AbsPath| file::kind(&path).is_ok();
-        let can_be_used = |name: &&String| {
+        let mut newest = None;
+        for name in &names {
             let delivery_dir = DeliveryDir(deliveries.join(name));
-            is_there(delivery_dir.journal())
-                || (purpose == DeliveryUse::Apply && is_there(delivery_dir.source_file()))
-        };
-        let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
-        let newest_own = names.iter().find(is_own);
-        newest_own.or_else(|| names.iter().find(can_be_used))
+            let can_be_used = match purpose {
+                DeliveryUse::Apply => delivery_dir.is_used()?,
+                DeliveryUse::Revert => file::exists(&delivery_dir.journal())?,
+            };
+            if can_be_used && !is_foreign(&delivery_dir)? {
+                newest = Some(name);
+                break;
+            }
+            newest = newest.or(can_be_used.then_some(name));
+        }
+        newest
     } else {
         DELIVERY_NAME_SCHEME.resolve(given_name, &names, String::clone)?
     };
@@ -181,9 +186,13 @@ pub fn find(given_name: &str, deliveries: &AbsPath, purpose: DeliveryUse) -> Res
     })
 }
 
-/// Returns whether something was offered or applied in the delivery `name`.
-pub fn is_used(name: &str, deliveries: &AbsPath) -> bool {
-    DeliveryDir(deliveries.join(name)).is_used()
+/// Returns those of the deliveries `names` in which something was offered or applied.
+pub fn used_deliveries(names: Vec<String>, deliveries: &AbsPath) -> Result<Vec<String>> {
+    let names = names.into_iter().filter_map(|name| {
+        let is_used = DeliveryDir(deliveries.join(&name)).is_used();
+        is_used.map(|is_used| is_used.then_some(name)).transpose()
+    });
+    names.collect()
 }
 
 impl OpenDelivery {
@@ -199,7 +208,7 @@ impl OpenDelivery {
             };
             let delivery_dir = DeliveryDir(deliveries.join(&name));
             let is_new = dir::create(&delivery_dir.0)? == DirectoryCreation::Created;
-            if is_new || !delivery_dir.is_used() {
+            if is_new || !delivery_dir.is_used()? {
                 let lock = lock_delivery(&delivery_dir.0, &name)?;
                 return Ok(Self {
                     delivery_dir,
@@ -215,7 +224,7 @@ impl OpenDelivery {
     /// it.
     pub fn open(deliveries: &AbsPath, name: &str) -> Result<Self> {
         let delivery_dir = DeliveryDir(deliveries.join(name));
-        if !dir::is_owned_by_user(&delivery_dir.0) {
+        if !dir::is_owned_by_user(&delivery_dir.0)? {
             let message = format!("`{}` is not a directory of yours", delivery_dir.0);
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("massgen uses only deliveries that you own"));
@@ -255,10 +264,10 @@ impl OpenDelivery {
         &self,
         source: &DeliverySource,
         number: usize,
-    ) -> Option<SourceDirectory> {
-        let is_there =
-            |dir: &SourceDirectory| file::kind(&dir.path).is_ok_and(|kind| kind.is_dir());
-        Some(self.source_location(source, number)).filter(is_there)
+    ) -> Result<Option<SourceDirectory>> {
+        let source_dir = self.source_location(source, number);
+        let is_directory = file::kind(&source_dir.path)?.is_some_and(|kind| kind.is_dir());
+        Ok(is_directory.then_some(source_dir))
     }
 
     /// Like [`Self::source_dir`], whether the directory exists or not.
@@ -276,8 +285,8 @@ impl OpenDelivery {
     }
 
     /// Returns whether something of it was applied or is about to be.
-    pub fn is_applied(&self) -> bool {
-        file::kind(&self.delivery_dir.journal()).is_ok()
+    pub fn is_applied(&self) -> Result<bool> {
+        file::exists(&self.delivery_dir.journal())
     }
 
     /// Records the commit that was made from it.
@@ -319,7 +328,7 @@ impl OpenDelivery {
     /// Reads what can be delivered. A file that was not created here is an error, and so is a run
     /// that delivered nothing.
     pub fn read_source(&self) -> Result<DeliverySource> {
-        if !self.delivery_dir.is_used() {
+        if !self.delivery_dir.is_used()? {
             let message = format!("`{}` delivered nothing", self.name);
             return Err(Error::new(ErrorKind::Usage, message).with_hint(NO_DELIVERY_HINT));
         }
@@ -396,21 +405,21 @@ impl DeliverySource {
 }
 
 /// Returns whether a delivery's directory contains files that were written for another directory.
-fn is_foreign(dir: &AbsPath) -> bool {
-    let delivery_dir = DeliveryDir(dir.clone());
-    let delivery_file = || {
-        let bytes =
-            file::read_regular_capped(&delivery_dir.source_file(), SOURCE_BYTES_MAX).ok()??;
-        serde_json::from_slice::<DeliveryFile>(&bytes).ok()
+///
+/// # Errors
+/// One of them cannot be read. A damaged one names no other directory.
+fn is_foreign(delivery_dir: &DeliveryDir) -> Result<bool> {
+    let written_seal = match journal::read_seal(&delivery_dir.journal())? {
+        Some(seal) => Some(seal),
+        None => {
+            let bytes = read_regular_file(&delivery_dir.source_file(), SOURCE_BYTES_MAX)?;
+            let delivery_file =
+                bytes.and_then(|bytes| serde_json::from_slice::<DeliveryFile>(&bytes).ok());
+            delivery_file.map(|delivery_file| delivery_file.seal)
+        }
     };
-    let state = journal::read(&delivery_dir.journal()).ok().flatten();
-    let journal_seal = state.map(|state| state.seal);
-    let written_seal =
-        journal_seal.or_else(|| delivery_file().map(|delivery_file| delivery_file.seal));
-    match (written_seal, delivery_dir.seal()) {
-        (Some(written_seal), Ok(seal)) => written_seal != seal,
-        (None, _) | (_, Err(_)) => false,
-    }
+    let seal = delivery_dir.seal()?;
+    Ok(written_seal.is_some_and(|written_seal| written_seal != seal))
 }
 
 /// Locks the directory of a delivery, retrying for a while; `None` if the file system does not

@@ -151,7 +151,7 @@ impl DeliveryTree {
     }
 }
 
-fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
+pub(super) fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
     match read_state(dir, name) {
         Ok((state, _)) => Ok(state),
         // A pipe, a socket or a device is never what was inspected: no symlink has an empty target.

@@ -23,9 +23,9 @@ use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::layer_file::restore_layer_file;
 use crate::world::delivery::planning::PartialFiles;
-use crate::world::delivery::read_state::{file_state, read_state};
+use crate::world::delivery::read_state::file_state;
 use crate::world::delivery::recovery::recover_delivery;
-use crate::world::delivery::step_runner::{SkippedSteps, StepRunner, open_root};
+use crate::world::delivery::step_runner::{SkippedSteps, StepRunner, is_applied, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::sys::dir::DirectoryHandle;
@@ -218,7 +218,7 @@ impl AppliedDelivery {
             return Ok(sides);
         }
         // Of a file with a number of hunks, the rest is in the agents' version.
-        if let Some(FileContents::Whole(bytes)) = self.layer_contents(last_step)
+        if let Some(FileContents::Whole(bytes)) = self.layer_contents(last_step)?
             && let Ok(text) = String::from_utf8(bytes)
         {
             sides.after = DiffSide::Text(text);
@@ -493,7 +493,7 @@ impl AppliedDelivery {
             restore_layer_file(&self.delivery, tree, last_step, &new)?;
         }
         // The rest of a merged text cannot be offered later: its plan would not merge.
-        let layer_contents = self.layer_contents(last_step);
+        let layer_contents = self.layer_contents(last_step)?;
         let is_agents_version = layer_contents == Some(FileContents::Whole(new.into_bytes()));
         let number = u32::try_from(self.runner.steps.len())
             .ok()
@@ -522,11 +522,13 @@ impl AppliedDelivery {
         Ok(Some(HunkStep { number, hunks }))
     }
 
-    /// Returns the agents' version of the file of `step`; `None` if it cannot be read.
-    fn layer_contents(&self, step: &DeliveryStep) -> Option<FileContents> {
-        let source = self.delivery.read_source().ok()?;
+    /// Returns the agents' version of the file of `step`, if it is kept.
+    fn layer_contents(&self, step: &DeliveryStep) -> Result<Option<FileContents>> {
+        let source = self.delivery.read_source()?;
         let source_dir = self.delivery.source_dir(&source, step.root)?;
-        read_file(&source_dir.path, &step.rel).ok()
+        source_dir
+            .map(|source_dir| read_file(&source_dir.path, &step.rel))
+            .transpose()
     }
 
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
@@ -651,9 +653,7 @@ impl AppliedDelivery {
         if step.theirs.is_directory() && step.ours.is_directory() {
             return Ok(!step.theirs.is_unchanged(&self.current_state(step)?));
         }
-        let slot_state = read_state(slots, OsStr::new(&step.slot()))
-            .map_or(PathState::Nothing, |(state, _)| state);
-        Ok(!step.ours.is_unchanged(&slot_state))
+        is_applied(step, slots)
     }
 
     fn difference(

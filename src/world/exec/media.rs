@@ -32,7 +32,7 @@ pub trait MediaRunner: Debug + Send + Sync {
 
     /// Returns what was made for this call before the run was interrupted, if it is kept. It counts
     /// as a request.
-    fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>>;
+    fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Result<Option<Vec<u8>>, String>;
 }
 
 /// Implements `generate_media`. An existing file is not replaced, and that is known before the
@@ -47,6 +47,7 @@ pub(super) fn generate_media(
     let unavailable = "only agents of a run have media made";
     let call = RunnerCall::new(gate, interrupt, runner, unavailable)?;
     let paid_media = call.runner.take_paid(call.call_id, &order);
+    let paid_media = paid_media.map_err(ToolError::failed)?;
     let is_written = || {
         let paid_media = paid_media.as_deref();
         paid_media.is_some_and(|bytes| has_content(gate, path, bytes))

@@ -94,7 +94,7 @@ impl Checkout {
         for name in rel.as_path() {
             path = path.join(name);
             // Nothing is created behind a symlink; where it leads is checked below.
-            if file::is_link(&path) {
+            if file::is_link(&path)? {
                 break;
             }
             dir::create_all(&path, DirectoryAudience::Umask)?;
@@ -121,7 +121,7 @@ impl Checkout {
     /// Removes the agent's repository from the checkout, if there is one.
     pub fn remove_private_repository(&self) -> Result<()> {
         let git_dir = self.dir.join(PRIVATE_GIT_DIR);
-        if file::exists(&git_dir) && clear::remove(&git_dir).is_err() {
+        if file::exists(&git_dir)? && clear::remove(&git_dir).is_err() {
             self.make_all_accessible()?;
             return clear::remove(&git_dir);
         }
@@ -199,7 +199,7 @@ impl Checkout {
     /// Adds the files of `forced` that are ignored because of a rule above it.
     async fn add_forced(&self, forced: ForcedDirectory<'_>) -> Result<()> {
         let dir = self.dir.join(forced.dir.as_path());
-        if !file::kind(&dir).is_ok_and(|kind| kind.is_dir())
+        if !file::kind(&dir)?.is_some_and(|kind| kind.is_dir())
             || self.refuse_symlinks(forced.dir).is_err()
         {
             return Ok(());
@@ -208,8 +208,8 @@ impl Checkout {
         let empty_index = staging.path().join("index");
         // Git runs in the directory, so no rule matches it itself; rules for its content apply.
         let gitignore = self.dir.join(GITIGNORE);
-        let has_rules =
-            !file::is_link(&gitignore) && file::kind(&gitignore).is_ok_and(|kind| kind.is_file());
+        let has_rules = !file::is_link(&gitignore)?
+            && file::kind(&gitignore)?.is_some_and(|kind| kind.is_file());
         let exclude_option = has_rules.then(|| format!("--exclude-from={gitignore}"));
         let per_directory = format!("--exclude-per-directory={GITIGNORE}");
         let mut list_arguments = vec!["ls-files", "--others", "-z", &per_directory];
@@ -222,9 +222,11 @@ impl Checkout {
         let prefix = forced.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
         let output_name = forced.output.map(|output| output.as_path().as_os_str());
-        let is_file = |path: &AbsPath| file::kind(path).is_ok_and(|kind| !kind.is_dir());
-        let existing_output = output_name.filter(|output| is_file(&self.dir.join(output)));
-        paths.extend(existing_output.map(|output| output.as_bytes().to_vec()));
+        if let Some(output) = output_name
+            && file::kind(&self.dir.join(output))?.is_some_and(|kind| !kind.is_dir())
+        {
+            paths.push(output.as_bytes().to_vec());
+        }
         let paths = paths.join(&0);
         let add_arguments = ["update-index", "--add", "-z", "--stdin"];
         self.bare_repository

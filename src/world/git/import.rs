@@ -125,8 +125,8 @@ impl BareRepository {
         for (path, change) in changes {
             match version(change) {
                 Some(version) => rows.extend(version_row(version, path)),
-                None if !exists(disk.root, path) => {}
-                None if file::is_directory(&disk.root.join(path.as_path()))
+                None if !file::exists(&disk.root.join(path.as_path()))? => {}
+                None if file::is_directory(&disk.root.join(path.as_path()))?
                     && self
                         .are_all_changed(disk.root, index, path, changes)
                         .await? => {}
@@ -204,7 +204,7 @@ impl BareRepository {
         &self,
         root: &AbsPath,
         changes: &ImportChanges,
-    ) -> BTreeMap<RelPath, &'static str> {
+    ) -> Result<BTreeMap<RelPath, &'static str>> {
         let mut visited = BTreeSet::new();
         let mut obstacles = BTreeMap::new();
         let present_paths = changes.iter().filter(|(_, change)| change.after.is_some());
@@ -218,13 +218,13 @@ impl BareRepository {
                 let is_removed = changes
                     .get(&dir)
                     .is_some_and(|change| change.after.is_none());
-                match obstacle(&root.join(dir.as_path())) {
+                match obstacle(&root.join(dir.as_path()))? {
                     Some(kind) if !is_removed => drop(obstacles.insert(dir, kind)),
                     Some(_) | None => {}
                 }
             }
         }
-        obstacles
+        Ok(obstacles)
     }
 }
 
@@ -265,18 +265,13 @@ fn version_row(version: &TreeFile, path: &RelPath) -> Vec<u8> {
 }
 
 /// Returns what is at `path` instead of a plain directory of the project, if anything.
-fn obstacle(path: &AbsPath) -> Option<&'static str> {
-    if file::is_link(path) {
-        return Some("a link");
+fn obstacle(path: &AbsPath) -> Result<Option<&'static str>> {
+    if file::is_link(path)? {
+        return Ok(Some("a link"));
     }
-    match file::kind(path) {
-        Ok(kind) if !kind.is_dir() => Some("a file"),
-        Ok(_) if file::exists(&path.join(".git")) => Some("a repository of its own"),
-        Ok(_) | Err(_) => None,
-    }
-}
-
-fn exists(root: &AbsPath, path: &RelPath) -> bool {
-    let path = root.join(path.as_path());
-    file::exists(&path)
+    Ok(match file::kind(path)? {
+        Some(kind) if !kind.is_dir() => Some("a file"),
+        Some(_) if file::exists(&path.join(".git"))? => Some("a repository of its own"),
+        Some(_) | None => None,
+    })
 }

@@ -64,7 +64,7 @@ impl NextIndex {
 
     /// Checks that no other git is working on the user's index.
     pub(super) fn expect_unlocked(project: &ProjectRepository) -> Result<()> {
-        if GitLockFile::is_taken(&project.index) {
+        if GitLockFile::is_taken(&project.index)? {
             return Err(busy_error(&project.index));
         }
         Ok(())

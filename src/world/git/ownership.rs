@@ -32,15 +32,15 @@ impl FoundRepository<'_> {
     /// the directory, or names the directory itself.
     pub(super) fn foreign_reason(&self) -> Result<Option<String>> {
         let dot_git = self.root.join(DOT_GIT);
-        if file::is_link(&dot_git) {
+        if file::is_link(&dot_git)? {
             return Ok(Some(format!("its `{DOT_GIT}` is a symlink")));
         }
-        let is_inside = file::kind(&dot_git).is_ok_and(|kind| kind.is_dir());
+        let is_inside = file::kind(&dot_git)?.is_some_and(|kind| kind.is_dir());
         let belongs = if is_inside {
             is_same_dir(&dot_git, self.git_dir)? && is_same_dir(&dot_git, self.common_dir)?
         } else if is_same_dir(self.git_dir, self.common_dir)? {
             match &self.worktree {
-                Some(worktree) => file::exists(worktree) && is_same_dir(worktree, self.root)?,
+                Some(worktree) => file::exists(worktree)? && is_same_dir(worktree, self.root)?,
                 None => false,
             }
         } else {
@@ -59,7 +59,7 @@ impl FoundRepository<'_> {
     fn is_listed(&self, dot_git: &AbsPath) -> Result<bool> {
         let parent = self.git_dir.parent().unwrap_or_else(AbsPath::root);
         let list = self.common_dir.join("worktrees");
-        if !file::exists(&list) || !is_same_dir(&parent, &list)? {
+        if !file::exists(&list)? || !is_same_dir(&parent, &list)? {
             return Ok(false);
         }
         let listed_text = read_regular_file(&self.git_dir.join("gitdir"), PATH_FILE_BYTES_MAX)?
@@ -67,14 +67,14 @@ impl FoundRepository<'_> {
         let listed_path = listed_text.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
         let listed_parent = listed_path.as_ref().and_then(AbsPath::parent);
         let is_dot_git = listed_path.is_some_and(|path| path.as_path().ends_with(DOT_GIT));
-        let Some(listed_parent) = listed_parent.filter(|parent| is_dot_git && file::exists(parent))
-        else {
+        let Some(listed_parent) = listed_parent.filter(|_| is_dot_git) else {
             return Ok(false);
         };
-        is_same_dir(
-            &listed_parent,
-            &dot_git.parent().unwrap_or_else(AbsPath::root),
-        )
+        Ok(file::exists(&listed_parent)?
+            && is_same_dir(
+                &listed_parent,
+                &dot_git.parent().unwrap_or_else(AbsPath::root),
+            )?)
     }
 }
 

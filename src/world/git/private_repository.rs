@@ -40,7 +40,7 @@ impl BareRepository {
         spec: PrivateRepositorySpec<'_>,
     ) -> Result<()> {
         let git_dir = dir.join(PRIVATE_GIT_DIR);
-        if file::exists(&git_dir) {
+        if file::exists(&git_dir)? {
             clear::remove(&git_dir)?;
         }
         let format_option = format!("--object-format={}", self.format().await?);

@@ -131,7 +131,7 @@ impl ProjectRepository {
     }
 
     /// Returns whether some of its objects are in another repository.
-    pub fn has_alternates(&self) -> bool {
+    pub fn has_alternates(&self) -> Result<bool> {
         file::exists(&self.objects.join("info/alternates"))
     }
 

@@ -109,10 +109,14 @@ impl CommitReceiver<'_> {
         NextIndex::expect_unlocked(self.project)?;
         let unmerged = self.run_git(&["ls-files", "--unmerged", "-z"]).await?;
         let git_dir = self.project.worktree_git_dir();
-        let mut operations = OPERATION_FILES.iter();
-        let unfinished_operation = operations.find(|(name, _)| file::exists(&git_dir.join(name)));
+        let mut unfinished_operation = None;
+        for (name, operation) in OPERATION_FILES {
+            if unfinished_operation.is_none() && file::exists(&git_dir.join(name))? {
+                unfinished_operation = Some(operation);
+            }
+        }
         let operation = match unfinished_operation {
-            Some((_, operation)) => operation,
+            Some(operation) => operation,
             None if !unmerged.is_empty() => "merge",
             None => return Ok(()),
         };

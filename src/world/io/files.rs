@@ -14,12 +14,12 @@ use crate::world::sys::state_files::{self, dir, file};
 /// Determines what `path` leads to.
 pub fn inspect(path: &AbsPath) -> LookupResult {
     match file::kind(path) {
-        Ok(kind) if !file::is_readable(path) || !(kind.is_file() || kind.is_dir()) => {
+        Ok(None) => LookupResult::Missing,
+        Ok(Some(kind)) if !file::is_readable(path) || !(kind.is_file() || kind.is_dir()) => {
             LookupResult::Unreadable
         }
-        Ok(kind) if kind.is_dir() => LookupResult::Directory,
-        Ok(_) => LookupResult::File,
-        Err(error) if is_missing(error.kind()) => LookupResult::Missing,
+        Ok(Some(kind)) if kind.is_dir() => LookupResult::Directory,
+        Ok(Some(_)) => LookupResult::File,
         Err(_) => LookupResult::Unreadable,
     }
 }
@@ -115,7 +115,7 @@ pub fn read_regular_file(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8
 /// one; `None` if `path` does not exist. Names that start with `.` are left out. More than
 /// `count_max` entries are an error.
 pub fn subdirectory_names(path: &AbsPath, count_max: usize) -> Result<Option<Vec<String>>> {
-    if matches!(file::kind(path), Err(error) if is_missing(error.kind())) {
+    if file::kind(path)?.is_none() {
         return Ok(None);
     }
     let mut names = dir::first_names(path, count_max.saturating_add(1))?;
@@ -127,7 +127,11 @@ pub fn subdirectory_names(path: &AbsPath, count_max: usize) -> Result<Option<Vec
     names.retain(|name| {
         !name.starts_with('.') && {
             let path = path.join(name);
-            file::is_directory(&path) || file::is_link(&path)
+            // One that cannot be looked at is reported when it is read.
+            !matches!(
+                (file::is_directory(&path), file::is_link(&path)),
+                (Ok(false), Ok(false))
+            )
         }
     });
     names.sort();
@@ -145,7 +149,7 @@ fn check_read(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
                 .with_hint(format!("expected a file of at most {bytes_max} bytes")),
         ),
-        Err(error) if is_missing(error.kind()) => Ok(None),
+        Err(error) if state_files::is_missing(error.kind()) => Ok(None),
         Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
     }
 }
@@ -159,8 +163,4 @@ pub fn expect_output_file(path: &AbsPath) -> Result<()> {
 /// an error.
 pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
     file::write_for_user(path, text.as_bytes())
-}
-
-fn is_missing(kind: IoKind) -> bool {
-    matches!(kind, IoKind::NotFound | IoKind::NotADirectory)
 }

@@ -14,7 +14,7 @@ pub(crate) const GIT_SETTINGS: &str = "[user]\n\tname = massgen agent\n\temail =
 pub fn populate_home(home: &AbsPath) -> Result<()> {
     dir::create_all(home, DirectoryAudience::User)?;
     let settings = home.join(".gitconfig");
-    if file::kind(&settings).is_err() && !file::is_link(&settings) {
+    if !file::exists(&settings)? {
         file::replace_unsynced(&settings, GIT_SETTINGS.as_bytes())?;
     }
     Ok(())

@@ -251,7 +251,7 @@ impl LevelCheckDirectories {
     /// Returns a file that exists outside the sandbox but must not, or that is missing but must
     /// exist.
     fn find_file_deviation(&self, level: SandboxLevel) -> Option<String> {
-        let is_there = |path: &str| file::kind(&self.root.join(path)).is_ok();
+        let is_there = |path: &str| file::exists(&self.root.join(path)).ok();
         let expected = [
             ("outside/new", false),
             ("inside/new", true),
@@ -261,7 +261,7 @@ impl LevelCheckDirectories {
         ];
         let wrong_path = expected
             .iter()
-            .find(|(path, expected)| is_there(path) != *expected);
+            .find(|(path, expected)| is_there(path) != Some(*expected));
         wrong_path.map(|(path, expected)| {
             let state = if *expected { "is missing" } else { "came out" };
             format!("`{path}` {state}")

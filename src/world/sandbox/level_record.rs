@@ -63,7 +63,7 @@ impl LevelRecord {
 
     fn in_runtime_dir(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
         let runtime_dir = AbsPath::new(env.get(RUNTIME_DIR)?)?;
-        if !dir::is_owned_by_user(&runtime_dir) {
+        if !dir::is_owned_by_user(&runtime_dir).ok()? {
             return None;
         }
         let real_dir = dir::resolve(&runtime_dir).ok()?.to_abs();

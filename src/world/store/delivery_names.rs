@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::store::naming::{NameScheme, new_name_time};
-use crate::world::store::reject_symlinks_to;
+use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir;
 
 /// The prefix of the names of pipelines' deliveries.
@@ -36,7 +36,9 @@ pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
 pub fn list_names(deliveries: &AbsPath) -> Result<Vec<String>> {
     reject_symlinks_to(deliveries)?;
     let mut names = dir::names_if_exists(deliveries)?;
-    names.retain(|name| is_name(name) && dir::is_owned_by_user(&deliveries.join(name)));
+    names.retain(|name| is_name(name));
+    let mut names =
+        existing_directories(names, |name| dir::is_owned_by_user(&deliveries.join(name)))?;
     names.sort_by(|first, second| newest_first(first, second));
     Ok(names)
 }

@@ -44,9 +44,10 @@ pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<Di
     };
     let path = turn.join(name);
     let file = RedactingWriter {
-        file: match file::kind(&path) {
-            Ok(_) => Appender::open_locked(path)?,
-            Err(_) => Appender::create(path)?,
+        file: if file::exists(&path)? {
+            Appender::open_locked(path)?
+        } else {
+            Appender::create(path)?
         },
         redactor,
     };

@@ -298,7 +298,7 @@ pub fn is_written(path: &AbsPath) -> bool {
 
 /// Returns the length of the log at `path` in bytes; `None` if it cannot be determined.
 pub fn length(path: &AbsPath) -> Option<u64> {
-    file::size(path).ok()
+    file::regular_size(path).ok()?
 }
 
 /// Opens the log at `path`.

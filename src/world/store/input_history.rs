@@ -9,6 +9,7 @@ use crate::world::store::directory_seal::{create_sealed, is_sealed};
 use crate::world::store::prepare_state_dir;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{file_error, is_missing};
 
 /// The name of the directory, below the state directory.
 const HISTORY_DIR: &str = "prompt_history";
@@ -38,25 +39,29 @@ impl InputHistory {
         }
     }
 
-    /// Returns all inputs, oldest first, except those with control characters. A file that
-    /// cannot be read, or that massgen did not create here, counts as empty.
-    pub fn read(&self) -> Vec<String> {
-        let is_foreign = file::is_link(&self.state_dir) || !is_sealed(&self.directory);
+    /// Returns all inputs, oldest first, except those with control characters. A file that is too
+    /// long, or that massgen did not create here, counts as empty.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self) -> Result<Vec<String>> {
+        let is_foreign = file::is_link(&self.state_dir)? || !is_sealed(&self.directory);
         let path = self.directory.join(HISTORY_FILE);
-        if is_foreign || file::is_link(&path) {
-            return Vec::new();
+        if is_foreign || file::is_link(&path)? {
+            return Ok(Vec::new());
         }
-        let bytes = file::read_regular_capped(&path, FILE_BYTES_MAX)
-            .ok()
-            .flatten()
-            .unwrap_or_default();
+        let bytes = match file::read_regular_capped(&path, FILE_BYTES_MAX) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            Err(error) if is_missing(error.kind()) => Vec::new(),
+            Err(error) => return Err(file_error("read", path.as_path(), error)),
+        };
         let text = String::from_utf8_lossy(&bytes);
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        lines
+        Ok(lines
             .filter(|text: &String| !has_control_characters(text))
-            .collect()
+            .collect())
     }
 
     /// Appends an input. Occasionally the oldest are removed.
@@ -66,17 +71,17 @@ impl InputHistory {
         }
         prepare_state_dir(&self.state_dir, [&self.directory])?;
         if !is_sealed(&self.directory) {
-            if file::exists(&self.directory) {
+            if file::exists(&self.directory)? {
                 clear::remove(&self.directory)?;
             }
             create_sealed(&self.directory)?;
         }
         let path = self.directory.join(HISTORY_FILE);
-        let mut inputs = self.read();
+        let mut inputs = self.read()?;
         if inputs.last().is_some_and(|last| last == text) {
             return Ok(());
         }
-        if file::kind(&path).is_ok() && inputs.len() < KEPT_INPUTS.saturating_mul(2) {
+        if file::exists(&path)? && inputs.len() < KEPT_INPUTS.saturating_mul(2) {
             return file::append(&path, json_line(text)?.as_bytes());
         }
         inputs.push(text.to_owned());

@@ -147,7 +147,7 @@ impl MemoryStore {
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let parent = self.dir.join(name).parent();
         prepare_state_dir(&self.state_dir, parent.iter().chain([&self.dir]))?;
-        if !file::exists(&self.dir) {
+        if !file::exists(&self.dir)? {
             create_sealed(&self.dir)?;
         }
         write_note(&self.dir, name, text)
@@ -162,7 +162,7 @@ impl MemoryStore {
         reject_symlinks(&self.state_dir, [&self.dir])?;
         let notes = read_notes(&self.dir)?.notes;
         let Some(name) = name else {
-            if file::exists(&self.dir) {
+            if file::exists(&self.dir)? {
                 clear::remove(&self.dir)?;
             }
             return Ok(notes.len());
@@ -175,7 +175,7 @@ impl MemoryStore {
     /// Returns whether the directory exists and massgen created it here.
     fn is_own(&self) -> Result<bool> {
         reject_symlinks(&self.state_dir, [&self.dir])?;
-        if !file::exists(&self.dir) {
+        if !file::exists(&self.dir)? {
             return Ok(false);
         }
         if is_sealed(&self.dir) {
@@ -257,14 +257,14 @@ fn write_note(dir: &AbsPath, name: &str, text: &str) -> Result<()> {
 pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
     let mut content = MemoryContent::default();
     let mut bytes_left = MEMORY_BYTES_MAX;
-    if !file::is_directory(dir) {
-        content.refusals.extend(directory_refusal(dir));
+    if !file::is_directory(dir)? {
+        content.refusals.extend(directory_refusal(dir)?);
         return Ok(content);
     }
     for subdirectory in NOTE_DIRS {
         let directory = dir.join(subdirectory);
-        if !file::is_directory(&directory) {
-            content.refusals.extend(directory_refusal(&directory));
+        if !file::is_directory(&directory)? {
+            content.refusals.extend(directory_refusal(&directory)?);
             continue;
         }
         let mut names = dir::first_names(&directory, ENTRIES_MAX)?;
@@ -311,7 +311,7 @@ fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Resu
             "the name of a note has at most {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`"
         ));
     }
-    if file::is_link(path) {
+    if file::is_link(path).map_err(|error| error.to_string())? {
         return Err("it is a symlink".to_owned());
     }
     let bytes =
@@ -327,14 +327,14 @@ fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Resu
 
 /// Returns the message that `path`, which is not a directory, holds no notes; `None` if nothing is
 /// there.
-fn directory_refusal(path: &AbsPath) -> Option<String> {
-    let reason = if file::is_link(path) {
+fn directory_refusal(path: &AbsPath) -> Result<Option<String>> {
+    let reason = if file::is_link(path)? {
         "it is a symlink"
     } else {
         "it is not a directory"
     };
     let shown_path = escape_name(&path.to_string());
-    file::exists(path).then(|| format!("`{shown_path}` holds no notes: {reason}"))
+    Ok(file::exists(path)?.then(|| format!("`{shown_path}` holds no notes: {reason}")))
 }
 
 fn refusal(path: &AbsPath, reason: &str) -> String {

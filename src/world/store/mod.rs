@@ -96,8 +96,20 @@ pub fn reject_symlinks_to(path: &AbsPath) -> Result<()> {
     Ok(())
 }
 
+/// Returns those of `directories` that exist.
+fn existing_directories<T>(
+    directories: impl IntoIterator<Item = T>,
+    exists: impl Fn(&T) -> Result<bool>,
+) -> Result<Vec<T>> {
+    let existing = directories.into_iter().filter_map(|directory| {
+        let exists = exists(&directory);
+        exists.map(|exists| exists.then_some(directory)).transpose()
+    });
+    existing.collect()
+}
+
 fn reject_symlink(path: &AbsPath) -> Result<()> {
-    if file::is_link(path) {
+    if file::is_link(path)? {
         Err(Error::new(
             ErrorKind::Environment,
             format!("`{path}` is a symlink, and massgen would write to its target"),

@@ -10,6 +10,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::text::to_hex;
 use crate::tools::media::MediaOrder;
+use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
 
@@ -38,12 +39,15 @@ impl PaidMedia {
 
     /// Returns the content that was made for `order` by the call `call_id`, if it is kept. No
     /// symlink leads to it: the content of any other file would go to the agent.
-    pub fn read(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
+    ///
+    /// # Errors
+    /// It cannot be read: it would be paid for again.
+    pub fn read(&self, call_id: &str, order: &MediaOrder) -> Result<Option<Vec<u8>>> {
         let file = self.file(call_id, order);
-        if file::is_link(&self.directory) || file::is_link(&file) {
-            return None;
+        if file::is_link(&self.directory)? || file::is_link(&file)? {
+            return Ok(None);
         }
-        file::read_regular_capped(&file, CONTENT_BYTES_MAX).ok()?
+        read_regular_file(&file, CONTENT_BYTES_MAX)
     }
 
     /// Keeps the content that was made for `order` by the call `call_id`.
@@ -52,7 +56,7 @@ impl PaidMedia {
     /// It cannot be written, or a symlink leads elsewhere.
     pub fn write(&self, call_id: &str, order: &MediaOrder, content: &[u8]) -> Result<()> {
         dir::create_all(&self.directory, DirectoryAudience::User)?;
-        if file::is_link(&self.directory) {
+        if file::is_link(&self.directory)? {
             let message = format!("`{}` is a symlink", self.directory);
             return Err(Error::new(ErrorKind::Io, message));
         }

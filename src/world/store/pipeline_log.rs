@@ -45,7 +45,7 @@ impl PipelineLog {
     /// process recorded is removed.
     pub fn open(dir: &PipelineDir, redactor: Redactor) -> Result<Self> {
         let path = dir.events_file();
-        if !dir.has_log() {
+        if !dir.has_log()? {
             return Ok(Self {
                 log: EventLog::create(path)?,
                 redactor,

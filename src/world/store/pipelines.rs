@@ -15,8 +15,8 @@ use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::records::record_paths::EVENTS;
 use crate::world::store::redact::Redactor;
-use crate::world::store::reject_symlinks_to;
 use crate::world::store::runs;
+use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
@@ -110,15 +110,15 @@ pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
         let pipeline = PipelineDir {
             dir: pipelines.join(&name),
         };
-        let is_directory = file::is_directory(&pipeline.dir);
+        let is_directory = file::is_directory(&pipeline.dir)?;
         // A pipeline that another process is creating right now stays.
         let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNSTARTED_KEPT_MIN);
-        if !name.starts_with(PREFIX) || !is_directory || pipeline.exists() || !is_old() {
+        if !name.starts_with(PREFIX) || !is_directory || pipeline.exists()? || !is_old() {
             continue;
         }
         if let Ok(_lock) = pipeline.lock() {
             // It may have begun in the meantime.
-            if !pipeline.exists() {
+            if !pipeline.exists()? {
                 pipeline.remove()?;
             }
         }
@@ -135,7 +135,7 @@ pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
     let dirs = names.into_iter().map(|name| PipelineDir {
         dir: pipelines.join(name),
     });
-    Ok(dirs.filter(PipelineDir::exists).collect())
+    existing_directories(dirs, PipelineDir::exists)
 }
 
 /// Returns the pipeline that `given_name` selects: `last`, a name, the end of one, or the only one
@@ -176,7 +176,7 @@ pub fn find_by_name(name: &str, pipelines: &AbsPath) -> Result<Option<PipelineDi
     let pipeline = PipelineDir {
         dir: pipelines.join(name),
     };
-    Ok(Some(pipeline).filter(PipelineDir::exists))
+    Ok(pipeline.exists()?.then_some(pipeline))
 }
 
 /// Like [`lookup`], but it is an error if there is no such pipeline.
@@ -237,8 +237,9 @@ impl PipelineDir {
     }
 
     /// Returns whether it has that log. A symlink is none.
-    pub fn has_log(&self) -> bool {
-        file::kind(&self.events_file()).is_ok_and(|kind| kind.is_file())
+    pub fn has_log(&self) -> Result<bool> {
+        let kind = file::kind(&self.events_file())?;
+        Ok(kind.is_some_and(|kind| kind.is_file()))
     }
 
     /// Returns its repository.
@@ -339,10 +340,10 @@ impl PipelineDir {
         while let Some(dir) = dirs_left.pop() {
             for name in dir::names_if_exists(&dir)? {
                 let path = dir.join(&name);
-                match file::kind(&path) {
-                    Ok(kind) if kind.is_dir() => dirs_left.push(path),
-                    Ok(_) if name.ends_with(LOCK_SUFFIX) => clear::remove(&path)?,
-                    Ok(_) | Err(_) => {}
+                match file::kind(&path)? {
+                    Some(kind) if kind.is_dir() => dirs_left.push(path),
+                    Some(_) if name.ends_with(LOCK_SUFFIX) => clear::remove(&path)?,
+                    Some(_) | None => {}
                 }
             }
         }
@@ -405,7 +406,9 @@ impl PipelineDir {
 
     /// Returns whether the directory itself, not a symlink, exists and has a record: a symlink
     /// could lead anywhere.
-    fn exists(&self) -> bool {
-        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD_FILE)).is_ok()
+    fn exists(&self) -> Result<bool> {
+        Ok(file::is_directory(&self.dir)?
+            && file::is_accessible(&self.dir)?
+            && file::exists(&self.dir.join(RECORD_FILE))?)
     }
 }

@@ -43,6 +43,8 @@ impl ProjectDirectory {
         };
         let has_state =
             |project: &AbsPath| dir::is_owned_by_user(&state_dir(project).join(STATE_DIR));
+        // Only a state directory that is known to be missing here makes the one above count.
+        let is_stateless = matches!(has_state(cwd), Ok(false));
         let is_candidate = |above: &AbsPath| {
             above.parent().is_some()
                 && home.is_none_or(|home| !home.is_within(above))
@@ -50,9 +52,9 @@ impl ProjectDirectory {
         };
         let directory_above = std::iter::successors(cwd.parent(), AbsPath::parent)
             .take_while(is_candidate)
-            .find(has_state);
+            .find(|project| matches!(has_state(project), Ok(true)));
         let project = directory_above
-            .filter(|_| !has_state(cwd))
+            .filter(|_| is_stateless)
             .unwrap_or_else(|| cwd.clone());
         Self {
             state_parent: state_dir(&project),

@@ -10,6 +10,7 @@ use crate::config::storage_path::{BATCHES, DELIVERIES, LOGS, PIPELINES};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::store::delivery_names::pipeline_of;
+use crate::world::store::existing_directories;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
@@ -96,13 +97,14 @@ pub fn sweep(store: &ProjectStore) {
 
 /// Returns the directories in `parent`; no symlink counts as one.
 fn directories_in(parent: &AbsPath) -> Vec<AbsPath> {
-    if !file::is_directory(parent) {
+    let is_directory = |path: &AbsPath| matches!(file::is_directory(path), Ok(true));
+    if !is_directory(parent) {
         return Vec::new();
     }
     let names = dir::names(parent).unwrap_or_default().into_iter();
     names
         .map(|name| parent.join(name))
-        .filter(file::is_directory)
+        .filter(is_directory)
         .collect()
 }
 
@@ -170,13 +172,13 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         if index > 0 && !file::is_locked(&run.events_file()) {
             let own_paths =
                 short_name.map(|short_name| own_directories(&run, &short_name, &store.state));
-            let mut paths = own_paths.unwrap_or_default();
+            let mut paths = own_paths.transpose()?.unwrap_or_default();
             paths.push(run.log().clone());
             items.extend(new_item(PrunableKind::Run(run.clone()), run.name(), paths));
         }
     }
     let deliveries = store.state.join(DELIVERIES);
-    let delivery_names = dir::names(&deliveries).unwrap_or_default();
+    let delivery_names = dir::names_if_exists(&deliveries)?;
     let mut pipelines = BTreeSet::new();
     let pipeline_dirs = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
     for (index, pipeline) in pipeline_dirs.enumerate() {
@@ -186,7 +188,7 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
                 .iter()
                 .filter(|name| pipeline_of(name) == Some(&short_name));
             let own_deliveries = own_names.map(|name| deliveries.join(name));
-            let mut paths: Vec<AbsPath> = own_deliveries.filter(dir::is_owned_by_user).collect();
+            let mut paths = existing_directories(own_deliveries, dir::is_owned_by_user)?;
             paths.push(pipeline.dir().clone());
             items.extend(new_item(PrunableKind::Pipeline(pipeline), name, paths));
         }
@@ -203,7 +205,7 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         .cloned()
     {
         let path = deliveries.join(&name);
-        if dir::is_owned_by_user(&path) && !dir::is_locked(&path) {
+        if dir::is_owned_by_user(&path)? && !dir::is_locked(&path) {
             items.extend(new_item(PrunableKind::Delivery, name, vec![path]));
         }
     }
@@ -240,7 +242,7 @@ fn short_run_name(run: &RunDir) -> Option<String> {
 /// Returns the directories that massgen created for `run` below `state`. The run's records are not
 /// trusted: a directory counts only if its name contains a name of the run and no symlink leads to
 /// it.
-fn own_directories(run: &RunDir, short_name: &str, state: &AbsPath) -> Vec<AbsPath> {
+fn own_directories(run: &RunDir, short_name: &str, state: &AbsPath) -> Result<Vec<AbsPath>> {
     let manifest = run.manifest().ok();
     let workspace_lists = manifest
         .iter()
@@ -258,19 +260,22 @@ fn own_directories(run: &RunDir, short_name: &str, state: &AbsPath) -> Vec<AbsPa
     let own_workspaces =
         listed_workspaces.filter(|path| is_named_after_run(path) && path.is_within(&workspaces));
     let all_dirs = own_workspaces.chain(run_dirs);
-    all_dirs
-        .filter(|path| !is_beyond_link(path, state))
-        .collect()
+    let own_dirs = all_dirs.filter_map(|path| match is_beyond_link(&path, state) {
+        Ok(true) => None,
+        Ok(false) => Some(Ok(path)),
+        Err(error) => Some(Err(error)),
+    });
+    own_dirs.collect()
 }
 
 /// Returns whether there is a symlink on the path from `state` to `path`.
-fn is_beyond_link(path: &AbsPath, state: &AbsPath) -> bool {
+fn is_beyond_link(path: &AbsPath, state: &AbsPath) -> Result<bool> {
     let mut next = Some(path.clone());
     while let Some(ancestor) = next.filter(|ancestor| ancestor != state) {
-        if file::is_link(&ancestor) {
-            return true;
+        if file::is_link(&ancestor)? {
+            return Ok(true);
         }
         next = ancestor.parent();
     }
-    false
+    Ok(false)
 }

@@ -39,6 +39,8 @@ const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
     dir: AbsPath,
+    /// The directory of its only turn.
+    turn: AbsPath,
 }
 
 /// The state of a run, as its records and the lock on its log show it.
@@ -67,10 +69,8 @@ pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
     let mut names = dir::names_if_exists(logs)?;
     names.retain(|name| is_name(name));
     names.sort_unstable_by(|a, b| b.cmp(a));
-    let runs = names.into_iter().map(|name| RunDir {
-        dir: logs.join(name),
-    });
-    Ok(runs.filter(RunDir::exists).collect())
+    let runs = names.into_iter().map(|name| RunDir::open(logs.join(name)));
+    runs.filter_map(Result::transpose).collect()
 }
 
 /// Returns whether `name` can be the name of a run.
@@ -93,18 +93,16 @@ pub fn find(given_name: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> 
         let no_runs = || not_found(format!("no runs in `{logs}`"));
         return runs.into_iter().next().ok_or_else(no_runs);
     }
-    let named_run = RunDir {
-        dir: base.join(given_name),
-    };
-    match RUN_NAMES.resolve(given_name, &runs, RunDir::name) {
-        Ok(Some(run)) => Ok(run.clone()),
-        Ok(None) | Err(_) if named_run.exists() => {
-            reject_symlinks_to(&named_run.dir)?;
-            Ok(named_run)
-        }
-        Ok(None) => Err(not_found(format!("no run `{given_name}`"))),
-        Err(ambiguous) => Err(ambiguous),
+    let resolved_run = RUN_NAMES.resolve(given_name, &runs, RunDir::name);
+    if let Ok(Some(run)) = resolved_run {
+        return Ok(run.clone());
     }
+    if let Some(named_run) = RunDir::open(base.join(given_name))? {
+        reject_symlinks_to(&named_run.dir)?;
+        return Ok(named_run);
+    }
+    resolved_run?;
+    Err(not_found(format!("no run `{given_name}`")))
 }
 
 /// Returns the run below `logs` with exactly this name, if there is one.
@@ -114,10 +112,7 @@ pub fn find_by_name(name: &str, logs: &AbsPath) -> Result<Option<RunDir>> {
         return Ok(None);
     }
     reject_symlinks_to(logs)?;
-    let run = RunDir {
-        dir: logs.join(name),
-    };
-    Ok(Some(run).filter(RunDir::exists))
+    RunDir::open(logs.join(name))
 }
 
 fn not_found(message: String) -> Error {
@@ -127,6 +122,23 @@ fn not_found(message: String) -> Error {
 }
 
 impl RunDir {
+    /// Returns the run in `dir`; `None` if there is none, or if its records are another user's. The
+    /// directory itself and all files that are read from it are inside it: a symlink that leads out
+    /// of it was not created by massgen.
+    fn open(dir: AbsPath) -> Result<Option<Self>> {
+        if !file::is_directory(&dir)? || !file::is_accessible(&dir)? {
+            return Ok(None);
+        }
+        let mut names = dir::names(&dir)?.into_iter();
+        let Some(turn) = names.find(|name| name.starts_with(TURN_PREFIX)) else {
+            return Ok(None);
+        };
+        let turn = dir.join(turn);
+        let run = Self { dir, turn };
+        let is_own = file::is_directory(&run.turn)? && run.contains_its_records()?;
+        Ok(is_own.then_some(run))
+    }
+
     /// Returns its name, such as `log_20261102_140322_123456`.
     pub fn name(&self) -> String {
         self.dir.name_lossy()
@@ -157,12 +169,13 @@ impl RunDir {
 
     /// Returns the path of its event log.
     pub fn events_file(&self) -> AbsPath {
-        self.turn().join(EVENTS)
+        self.turn.join(EVENTS)
     }
 
     /// Returns whether it has an event log; one that is just starting has none.
-    pub fn has_log(&self) -> bool {
-        file::kind(&self.events_file()).is_ok_and(|kind| kind.is_file())
+    pub fn has_log(&self) -> Result<bool> {
+        let kind = file::kind(&self.events_file())?;
+        Ok(kind.is_some_and(|kind| kind.is_file()))
     }
 
     /// Opens its event log.
@@ -172,13 +185,13 @@ impl RunDir {
 
     /// Reads its `status.json`; `None` if there is no readable one.
     fn read_status_file(&self) -> Option<Value> {
-        let bytes = file::read_regular_capped(&self.turn().join(STATUS), SUMMARY_BYTES_MAX);
+        let bytes = file::read_regular_capped(&self.turn.join(STATUS), SUMMARY_BYTES_MAX);
         serde_json::from_slice(&bytes.ok()??).ok()
     }
 
     /// Reads how the run began.
     pub fn manifest(&self) -> Result<ReplayManifest> {
-        let path = self.turn().join(MANIFEST);
+        let path = self.turn.join(MANIFEST);
         let replay_error = |reason: &str| {
             let message = format!("`{}` cannot be replayed: {reason}", self.name());
             Error::new(ErrorKind::Environment, message)
@@ -201,18 +214,22 @@ impl RunDir {
     /// Reads what the run was started with; `None` if there is no readable record of it.
     pub fn metadata(&self) -> Option<RecordedRunMetadata> {
         let bytes =
-            file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX).ok()??;
+            file::read_regular_capped(&self.turn.join(METADATA), SUMMARY_BYTES_MAX).ok()??;
         read_typed(&String::from_utf8_lossy(&bytes)).ok()
     }
 
     /// Reads the limits in force; `None` if its records do not have them.
     pub fn limits(&self) -> Option<BudgetLimits> {
-        limits::read(&self.turn())
+        limits::read(&self.turn)
     }
 
     /// Returns the number of its turn in the session.
     pub fn turn_number(&self) -> Option<u32> {
-        self.turn_name()?.strip_prefix(TURN_PREFIX)?.parse().ok()
+        self.turn
+            .name_lossy()
+            .strip_prefix(TURN_PREFIX)?
+            .parse()
+            .ok()
     }
 
     /// Returns the recorded replies of `agent` as text; `None` if there are none.
@@ -233,7 +250,7 @@ impl RunDir {
 
     /// Returns the file in which the replies of `agent` are recorded.
     pub fn replies_file(&self, agent: &AgentId) -> AbsPath {
-        self.turn().join(REPLIES).join(format!("{agent}.yaml"))
+        self.turn.join(REPLIES).join(format!("{agent}.yaml"))
     }
 
     /// Returns its state.
@@ -269,41 +286,22 @@ impl RunDir {
         events.find_map(|entry| entry.ok()?.event)
     }
 
-    /// Returns the directory of its only turn, or the path that this would have.
-    fn turn(&self) -> AbsPath {
-        let name = self.turn_name();
-        self.dir
-            .join(name.unwrap_or_else(|| format!("{TURN_PREFIX}1")))
-    }
-
-    fn turn_name(&self) -> Option<String> {
-        let mut names = dir::names(&self.dir).ok()?.into_iter();
-        names.find(|name| name.starts_with(TURN_PREFIX))
-    }
-
-    /// Returns whether the directory itself and all files that are read from it exist inside it. A
-    /// symlink that leads out of it was not created by massgen.
-    fn exists(&self) -> bool {
-        let turn = self.turn();
-        file::is_directory(&self.dir)
-            && file::is_directory(&turn)
-            && self.contains_records_of(&turn)
-    }
-
-    fn contains_records_of(&self, turn: &AbsPath) -> bool {
-        let Ok(log) = dir::resolve(&self.dir) else {
-            return false;
-        };
-        let replies = turn.join(REPLIES);
-        let reply_files = dir::names(&replies).unwrap_or_default().into_iter();
-        let records = [EVENTS, STATUS, METADATA, MANIFEST, REPLIES].map(|name| turn.join(name));
+    /// Returns whether all files that are read from it are inside it.
+    fn contains_its_records(&self) -> Result<bool> {
+        let log = dir::resolve(&self.dir)?;
+        let replies = self.turn.join(REPLIES);
+        let reply_files = dir::names_if_exists(&replies)
+            .unwrap_or_default()
+            .into_iter();
+        let records =
+            [EVENTS, STATUS, METADATA, MANIFEST, REPLIES].map(|name| self.turn.join(name));
         let mut records = records
             .into_iter()
             .chain(reply_files.map(|name| replies.join(name)));
-        records.all(|record| match dir::resolve(&record) {
+        Ok(records.all(|record| match dir::resolve(&record) {
             Ok(real) => real.is_within(&log),
             // What does not resolve cannot be read.
             Err(_) => true,
-        })
+        }))
     }
 }

@@ -31,7 +31,7 @@ impl RunWorkspace {
 
     /// Reopens the workspace at `path` of an interrupted run. It is an error if it is gone.
     pub fn reopen(path: &AbsPath) -> Result<Self> {
-        if !dir::is_owned_by_user(path) {
+        if !dir::is_owned_by_user(path)? {
             let message = format!("workspace `{path}` no longer exists");
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("the run cannot be resumed: start its task again"));

@@ -98,7 +98,7 @@ const FILE_SYSTEM_NAMES: &[(i64, &str)] = &[
 /// # Errors
 /// `dir` is a symlink, cannot be created, or nothing can be created in it.
 pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
-    if file::is_link(dir) {
+    if file::is_link(dir)? {
         let error = io::Error::other("it is a symlink");
         return Err(
             crate::error::Error::io(format!("cannot use `{dir}`"), error)

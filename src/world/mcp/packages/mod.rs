@@ -257,7 +257,8 @@ fn program_words(
         PackageRegistry::Python => "bin",
     };
     let program = directory.join(below).join(name);
-    if !file::exists(&program) {
+    // One that cannot be looked at fails when it is started.
+    if matches!(file::exists(&program), Ok(false)) {
         return None;
     }
     // The first line of a Python script names the interpreter at its path before the directory was

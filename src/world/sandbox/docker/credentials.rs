@@ -92,10 +92,9 @@ impl ContainerCredentials {
     }
 
     fn add_file(&mut self, path: AbsPath, target: AbsPath) -> Result<()> {
-        if let Err(error) = file::kind(&path) {
-            let message = format!("the credential `{path}` cannot be mounted");
+        if file::kind(&path)?.is_none() {
+            let message = format!("the credential `{path}` does not exist");
             return Err(Error::new(ErrorKind::Environment, message)
-                .with_source(error)
                 .with_hint("create it, or remove it from `command_line_docker_credentials`"));
         }
         self.files.insert(path, target);

@@ -53,13 +53,15 @@ impl MountPlan {
             expect_no_link(&open_path.path)?;
             mounts.share(&open_path.path, open_path.permission, reachable);
         }
-        for path in reachable.masked.iter().filter(|path| !file::is_link(path)) {
-            mounts.mask(path, reachable);
+        for path in &reachable.masked {
+            if !file::is_link(path)? {
+                mounts.mask(path, reachable)?;
+            }
         }
         let socket_path = std::iter::once(socket);
         for path in reachable.hidden.iter().chain(socket_path) {
-            if reachable.accessible_path_for(path).is_some() && !file::is_link(path) {
-                mounts.hide(path);
+            if reachable.accessible_path_for(path).is_some() && !file::is_link(path)? {
+                mounts.hide(path)?;
             }
         }
         mounts.share_submounts(reachable)?;
@@ -111,19 +113,21 @@ impl MountPlan {
     }
 
     /// Mounts a masked path read-only, unless it is hidden anyway.
-    fn mask(&mut self, path: &AbsPath, reachable: &ReachablePaths) {
-        if file::kind(path).is_ok() && !reachable.hides(path) {
+    fn mask(&mut self, path: &AbsPath, reachable: &ReachablePaths) -> Result<()> {
+        if file::kind(path)?.is_some() && !reachable.hides(path) {
             self.share(path, Permission::Read, reachable);
         }
+        Ok(())
     }
 
-    fn hide(&mut self, path: &AbsPath) {
-        let cover = match file::kind(path) {
-            Ok(kind) if kind.is_dir() => MountEntry::EmptyDirectory,
-            Ok(_) => MountEntry::EmptyFile,
-            Err(_) => return,
+    fn hide(&mut self, path: &AbsPath) -> Result<()> {
+        let cover = match file::kind(path)? {
+            Some(kind) if kind.is_dir() => MountEntry::EmptyDirectory,
+            Some(_) => MountEntry::EmptyFile,
+            None => return Ok(()),
         };
         self.0.insert(path.clone(), cover);
+        Ok(())
     }
 
     /// Adds read-only mounts for file systems that are mounted inside a read-only one, because they

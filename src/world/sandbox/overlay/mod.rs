@@ -30,7 +30,6 @@ use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file;
 
 /// Prefix of the names of the directories of views; a number follows.
 const VIEW_PREFIX: &str = "view";
@@ -400,10 +399,7 @@ pub enum OverlayCleanup {
 /// # Errors
 /// Something in it cannot be removed.
 pub fn clear_overlays(directory: &AbsPath, prefix: &str, cleanup: OverlayCleanup) -> Result<()> {
-    if file::kind(directory).is_err() {
-        return Ok(());
-    }
-    let names = dir::names(directory)?.into_iter();
+    let names = dir::names_if_exists(directory)?.into_iter();
     for name in names.filter(|name| name.starts_with(prefix)) {
         let overlay_dir = directory.join(name);
         if cleanup == OverlayCleanup::All {

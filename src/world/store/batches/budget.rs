@@ -318,8 +318,11 @@ impl BatchDir {
             });
             tokens = own_tokens.collect();
             // A token that was divided during the listing may be listed under both names.
-            let mut tokens_left = tokens.iter();
-            if tokens_left.all(|token| file::exists(&self.held_file(cell, token))) {
+            let mut are_all_held = true;
+            for token in &tokens {
+                are_all_held &= file::exists(&self.held_file(cell, token))?;
+            }
+            if are_all_held {
                 break;
             }
         }

@@ -164,7 +164,7 @@ impl BatchDir {
     }
 
     /// Returns whether `cell` has its result.
-    pub fn has_result(&self, cell: &CellId) -> bool {
+    pub fn has_result(&self, cell: &CellId) -> Result<bool> {
         file::exists(&self.result_file(cell))
     }
 

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::world::io::clock;
+use crate::world::io::files::read_regular_file;
 use crate::world::store::batches::BatchDir;
 use crate::world::sys::machine_facts::{boot_id, host_name};
 use crate::world::sys::state_files::clear;
@@ -185,11 +186,11 @@ impl BatchDir {
     /// Claims `cell` for `owner`. If the last attempt has no end and its process is gone, this is
     /// recorded as its end.
     pub fn claim(&self, cell: &CellId, owner: &ClaimOwner) -> Result<ClaimAttempt> {
-        if self.has_result(cell) {
+        if self.has_result(cell)? {
             return Ok(ClaimAttempt::Finished);
         }
-        let last_number = self.last_attempt(cell);
-        if last_number > 0 && !self.has_note(cell, last_number) {
+        let last_number = self.last_attempt(cell)?;
+        if last_number > 0 && !self.has_note(cell, last_number)? {
             if self.is_attempt_alive(cell, last_number, owner) {
                 return Ok(ClaimAttempt::Taken);
             }
@@ -207,11 +208,11 @@ impl BatchDir {
             batch: self.clone(),
             cell: cell.clone(),
             attempt,
-            earlier_attempts: self.earlier_attempts(cell, attempt),
+            earlier_attempts: self.earlier_attempts(cell, attempt)?,
             _lock: lock,
         };
         // The process of the earlier attempt may have published its result after the first check.
-        if self.has_result(cell) {
+        if self.has_result(cell)? {
             claim.withdraw()?;
             return Ok(ClaimAttempt::Finished);
         }
@@ -219,12 +220,12 @@ impl BatchDir {
     }
 
     /// Returns the number of the last attempt at `cell`; 0 if there was none.
-    pub fn last_attempt(&self, cell: &CellId) -> u32 {
+    pub fn last_attempt(&self, cell: &CellId) -> Result<u32> {
         let mut last_number: u32 = 0;
-        while file::exists(&self.claim_file(cell, last_number.saturating_add(1))) {
+        while file::exists(&self.claim_file(cell, last_number.saturating_add(1)))? {
             last_number = last_number.saturating_add(1);
         }
-        last_number
+        Ok(last_number)
     }
 
     /// Returns whether a process works on `cell`: on another host it does until its scheduler says
@@ -256,11 +257,11 @@ impl BatchDir {
         read_owner(&self.claim_file(cell, attempt))
     }
 
-    /// Reads how this attempt ended, if it ended without a result.
-    pub fn attempt_note(&self, cell: &CellId, attempt: u32) -> Option<AttemptNote> {
-        let path = self.note_file(cell, attempt);
-        let bytes = file::read_regular_capped(&path, NOTE_BYTES_MAX).ok()??;
-        serde_json::from_slice(&bytes).ok()
+    /// Reads how this attempt ended, if it ended without a result. A damaged note was cut off with
+    /// its process.
+    pub fn attempt_note(&self, cell: &CellId, attempt: u32) -> Result<Option<AttemptNote>> {
+        let bytes = read_regular_file(&self.note_file(cell, attempt), NOTE_BYTES_MAX)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     /// Records how an attempt without a result ended, unless that is recorded already.
@@ -277,15 +278,14 @@ impl BatchDir {
     }
 
     /// Returns what runs of attempts before `attempt` cost that were not resumed.
-    pub fn spent_before(&self, cell: &CellId, attempt: u32) -> Money {
-        self.earlier_attempts(cell, attempt).spent
+    pub fn spent_before(&self, cell: &CellId, attempt: u32) -> Result<Money> {
+        Ok(self.earlier_attempts(cell, attempt)?.spent)
     }
 
-    fn earlier_attempts(&self, cell: &CellId, attempt: u32) -> EarlierAttempts {
+    fn earlier_attempts(&self, cell: &CellId, attempt: u32) -> Result<EarlierAttempts> {
         let mut earlier_attempts = EarlierAttempts::default();
         for number in 1..attempt {
-            let note = self.attempt_note(cell, number);
-            // A note that cannot be read was cut off with its process.
+            let note = self.attempt_note(cell, number)?;
             let end = note
                 .as_ref()
                 .map_or(AttemptEnd::ProcessLost, |note| note.end);
@@ -299,10 +299,10 @@ impl BatchDir {
                 .spent
                 .saturating_add(Money::from_picodollars(spent));
         }
-        earlier_attempts
+        Ok(earlier_attempts)
     }
 
-    fn has_note(&self, cell: &CellId, attempt: u32) -> bool {
+    fn has_note(&self, cell: &CellId, attempt: u32) -> Result<bool> {
         file::exists(&self.note_file(cell, attempt))
     }
 

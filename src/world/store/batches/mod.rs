@@ -14,7 +14,7 @@ use crate::spending::money::Money;
 use crate::text::{count_noun, to_hex};
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
-use crate::world::store::reject_symlinks_to;
+use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::{archive, clear, file_error};
@@ -120,7 +120,7 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
     let dirs = names.into_iter().map(|name| BatchDir {
         dir: batches.join(name),
     });
-    Ok(dirs.filter(BatchDir::exists).collect())
+    existing_directories(dirs, BatchDir::exists)
 }
 
 /// Returns the batch that `given_name` selects: `last`, a name, or the only one with this prefix.
@@ -191,7 +191,7 @@ pub fn find_by_name(name: &str, batches: &AbsPath) -> Result<Option<BatchDir>> {
     let batch = BatchDir {
         dir: batches.join(name),
     };
-    Ok(Some(batch).filter(BatchDir::exists))
+    Ok(batch.exists()?.then_some(batch))
 }
 
 /// Returns the digest of `bytes` as hexadecimal digits.
@@ -403,7 +403,9 @@ impl BatchDir {
     }
 
     /// Returns whether the directory itself, not a symlink, exists and has a record.
-    fn exists(&self) -> bool {
-        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD_FILE)).is_ok()
+    fn exists(&self) -> Result<bool> {
+        Ok(file::is_directory(&self.dir)?
+            && file::is_accessible(&self.dir)?
+            && file::exists(&self.dir.join(RECORD_FILE))?)
     }
 }

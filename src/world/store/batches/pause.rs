@@ -9,6 +9,7 @@ use crate::batch::next_step::{PAUSE_MAX_MS, pause_after};
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::io::clock;
+use crate::world::io::files::read_regular_file;
 use crate::world::store::batches::BatchDir;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file;
@@ -44,19 +45,20 @@ impl BatchPause {
 
 impl BatchDir {
     /// Returns the last pause since the last result, if there was one.
-    pub fn pause(&self) -> Option<BatchPause> {
-        let bytes = file::read_regular_capped(&self.pause_file(), PAUSE_BYTES_MAX).ok()??;
-        serde_json::from_slice(&bytes).ok()
+    pub fn pause(&self) -> Result<Option<BatchPause>> {
+        let bytes = read_regular_file(&self.pause_file(), PAUSE_BYTES_MAX)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     /// Returns the pause in progress.
-    pub fn active_pause(&self) -> Option<BatchPause> {
-        self.pause().filter(|pause| !pause.remaining().is_zero())
+    pub fn active_pause(&self) -> Result<Option<BatchPause>> {
+        let pause = self.pause()?;
+        Ok(pause.filter(|pause| !pause.remaining().is_zero()))
     }
 
     /// Pauses the batch, each time for longer; a pause in progress is not prolonged.
     pub fn begin_pause(&self, reason: &str) -> Result<()> {
-        let last_pause = self.pause();
+        let last_pause = self.pause()?;
         if last_pause
             .as_ref()
             .is_some_and(|pause| !pause.remaining().is_zero())
@@ -77,14 +79,14 @@ impl BatchDir {
 
     /// Ends the pauses: a cell has a result, or the user wants to continue.
     pub fn end_pauses(&self) -> Result<()> {
-        if file::exists(&self.pause_file()) {
+        if file::exists(&self.pause_file())? {
             clear::remove(&self.pause_file())?;
         }
         Ok(())
     }
 
     /// Returns whether the user has cancelled the batch.
-    pub fn is_cancelled(&self) -> bool {
+    pub fn is_cancelled(&self) -> Result<bool> {
         file::exists(&self.cancel_file())
     }
 
@@ -99,14 +101,14 @@ impl BatchDir {
     }
 
     /// Returns whether the batch was cancelled because a config is wrong.
-    pub fn is_config_wrong(&self) -> bool {
-        let cancel_text = file::read_regular_capped(&self.cancel_file(), PAUSE_BYTES_MAX);
-        cancel_text.is_ok_and(|text| text.as_deref() == Some(WRONG_CONFIG))
+    pub fn is_config_wrong(&self) -> Result<bool> {
+        let cancel_text = read_regular_file(&self.cancel_file(), PAUSE_BYTES_MAX)?;
+        Ok(cancel_text.as_deref() == Some(WRONG_CONFIG))
     }
 
     /// Revokes the cancellation.
     pub fn revoke_cancellation(&self) -> Result<()> {
-        if self.is_cancelled() {
+        if self.is_cancelled()? {
             clear::remove(&self.cancel_file())?;
         }
         Ok(())

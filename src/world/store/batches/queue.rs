@@ -57,19 +57,20 @@ impl BatchDir {
             .filter(|(_, id)| !is_listed(&listed_results, id.as_str()));
         let cells = open_cells.map(|(number, id)| {
             let attempt = attempts.get(id.as_str()).copied().unwrap_or(0);
-            let note = (attempt > 0)
-                .then(|| self.attempt_note(id, attempt))
-                .flatten();
+            let note = match attempt {
+                0 => None,
+                attempt => self.attempt_note(id, attempt)?,
+            };
             let is_claimed = attempt > 0 && note.is_none();
-            OpenCell {
+            Ok(OpenCell {
                 number,
                 id: id.clone(),
                 attempt,
                 end: note.map(|note| note.end),
                 owner: is_claimed.then(|| self.claim_owner(id, attempt)).flatten(),
-            }
+            })
         });
-        Ok(cells.collect())
+        cells.collect()
     }
 
     /// Returns the numbers of the cells with these ids that have no result, in their order.
@@ -84,7 +85,7 @@ impl BatchDir {
 
     /// Records that the job which worked on `cell` is gone, unless the attempt has already ended.
     pub fn record_lost_job(&self, cell: &OpenCell) -> Result<()> {
-        if self.has_result(&cell.id) {
+        if self.has_result(&cell.id)? {
             return Ok(());
         }
         let note = AttemptNote::new(AttemptEnd::ProcessLost, "its job is gone");

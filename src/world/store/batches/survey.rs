@@ -111,7 +111,7 @@ impl BatchDir {
                 let id = CellId::parse(cell)?;
                 Some(self.begun_cell(id, attempt, &this_process))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         Ok(BatchSurvey {
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
             results: self.parse_results(&listed_results)?,
@@ -120,8 +120,8 @@ impl BatchDir {
     }
 
     /// Returns the state of a cell that was begun and had no result when these were listed.
-    fn begun_cell(&self, id: CellId, attempt: u32, this_process: &ClaimOwner) -> BegunCell {
-        let (mut note, mut owner) = (self.attempt_note(&id, attempt), None);
+    fn begun_cell(&self, id: CellId, attempt: u32, this_process: &ClaimOwner) -> Result<BegunCell> {
+        let (mut note, mut owner) = (self.attempt_note(&id, attempt)?, None);
         let mut is_lost = false;
         if note.is_none() {
             owner = self.claim_owner(&id, attempt);
@@ -129,21 +129,21 @@ impl BatchDir {
         }
         if is_lost {
             // It may have ended since: its note or its result is there before its claim is free.
-            note = self.attempt_note(&id, attempt);
-            is_lost = !self.has_result(&id);
+            note = self.attempt_note(&id, attempt)?;
+            is_lost = !self.has_result(&id)?;
         }
         let state = match &note {
             Some(note) => CellState::after(note.end),
             None if is_lost => CellState::Faulty,
             None => CellState::Running,
         };
-        BegunCell {
+        Ok(BegunCell {
             id,
             attempt,
             state,
             owner: owner.filter(|_| note.is_none()),
             note,
-        }
+        })
     }
 
     /// Returns the names of all claims.

@@ -215,6 +215,11 @@ impl Recorder {
         self.attempt.as_ref().map(|attempt| &attempt.progress)
     }
 
+    /// Returns whether something could not be written.
+    pub fn is_incomplete(&self) -> bool {
+        self.errors.is_any()
+    }
+
     /// Returns the paths of the records.
     pub fn paths(&self) -> &RunRecordPaths {
         &self.paths

@@ -19,6 +19,11 @@ impl RecordErrors {
         }
     }
 
+    /// Returns whether a write has failed.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_reported || self.first.is_some()
+    }
+
     /// Takes the first error, worded for the user; `None` if there is none or it was reported
     /// before.
     pub(crate) fn take_first(&mut self) -> Option<Error> {

@@ -102,7 +102,7 @@ pub(super) fn rewrite_identity(
         let text = rewrite_paths(&read_text(path)?, &original.dir, &session.dir.to_string());
         file::replace_unsynced(path, text.as_bytes())
     };
-    for turn in staged.saved_turns() {
+    for turn in staged.saved_turns()? {
         rewrite(&turn.join(ANSWER))?;
         let mut metadata = TurnMetadata::read(&turn)?;
         metadata.session_id = session.id();
@@ -115,7 +115,7 @@ pub(super) fn rewrite_identity(
         file::replace_unsynced(&turn.join(METADATA), metadata.as_bytes())?;
     }
     let summary = staged.dir.join(SUMMARY);
-    if file::kind(&summary).is_ok() {
+    if file::exists(&summary)? {
         rewrite(&summary)?;
         let note_line = format!(
             "\n{} from {} as {}\n",

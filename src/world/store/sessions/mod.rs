@@ -5,8 +5,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::naming::{LAST, NameScheme};
-use crate::world::store::reject_symlinks_to;
 use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};
+use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
 use crate::world::sys::state_files::process_directory::{self, ABANDONED_AFTER};
@@ -57,14 +57,16 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
         dir: sessions.join(name),
     });
     // One without a turn is only beginning, or its process was killed just then.
-    let dirs = dirs.filter(|session| !session.turn_numbers().is_empty() || session.is_running());
-    let dirs = dirs.filter(SessionDir::exists);
+    let has_turn = |session: &SessionDir| {
+        Ok(session.exists()? && (!session.turn_numbers()?.is_empty() || session.is_running()))
+    };
+    let dirs = existing_directories(dirs, has_turn)?.into_iter();
     let mut dirs: Vec<(_, SessionDir)> = dirs
         .map(|session| {
-            let sort_key = (session.is_running(), session.last_run(), session.id());
-            (sort_key, session)
+            let sort_key = (session.is_running(), session.last_run()?, session.id());
+            Ok((sort_key, session))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     dirs.sort_by(|(a, _), (b, _)| b.cmp(a));
     Ok(dirs.into_iter().map(|(_, session)| session).collect())
 }
@@ -86,14 +88,18 @@ pub fn sweep(sessions: &AbsPath) {
 pub fn find(given_name: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all_sessions = list(sessions)?;
     if given_name == LAST {
-        let is_used = |session: &SessionDir| session.is_running() || session.last_run().is_some();
+        let mut found_session = None;
+        for session in all_sessions {
+            if !session.is_running() && session.last_run()?.is_none() {
+                continue;
+            }
+            if session.is_own()? {
+                return Ok(session);
+            }
+            found_session = found_session.or(Some(session));
+        }
         let no_sessions = || not_found(format!("no sessions in `{sessions}`"));
-        let mut used_sessions = all_sessions.iter().filter(|session| is_used(session));
-        let own_session = used_sessions.clone().find(|session| session.is_own());
-        return own_session
-            .or_else(|| used_sessions.next())
-            .cloned()
-            .ok_or_else(no_sessions);
+        return found_session.ok_or_else(no_sessions);
     }
     let named_session = SESSION_NAMES.resolve(given_name, &all_sessions, SessionDir::id)?;
     let no_session = || not_found(format!("no session `{given_name}`"));
@@ -118,8 +124,8 @@ impl SessionDir {
     }
 
     /// Returns whether its turns, if any were saved, were saved in this place.
-    fn is_own(&self) -> bool {
-        self.saved_turns().is_empty() || is_sealed(&self.dir)
+    fn is_own(&self) -> Result<bool> {
+        Ok(self.saved_turns()?.is_empty() || is_sealed(&self.dir))
     }
 
     /// Refuses turns that came with a project: their author could have written any question, answer
@@ -128,7 +134,7 @@ impl SessionDir {
     /// # Errors
     /// They were not saved in this place.
     pub fn expect_own(&self) -> Result<()> {
-        if self.is_own() {
+        if self.is_own()? {
             return Ok(());
         }
         let id = self.id();
@@ -140,26 +146,28 @@ impl SessionDir {
 
     /// Returns its turns in order. A damaged one is an error.
     pub fn turns(&self) -> Result<Vec<PreviousTurn>> {
-        let saved = self.saved_turns().into_iter();
+        let saved = self.saved_turns()?.into_iter();
         saved.map(|dir| PreviousTurn::read(&dir)).collect()
     }
 
     /// Returns the metadata of its last turn; `None` if none was saved.
     pub fn last_turn(&self) -> Result<Option<TurnMetadata>> {
-        let last_turn = self.saved_turns().pop();
+        let last_turn = self.saved_turns()?.pop();
         last_turn.map(|dir| TurnMetadata::read(&dir)).transpose()
     }
 
     /// Returns the number of the next turn, from 1.
-    pub fn next_turn(&self) -> u32 {
-        let last = self.turn_numbers().pop().unwrap_or_default();
-        last.saturating_add(1)
+    pub fn next_turn(&self) -> Result<u32> {
+        let last = self.turn_numbers()?.pop().unwrap_or_default();
+        Ok(last.saturating_add(1))
     }
 
     /// Returns whether its last turn has no result: it is running, or was interrupted or aborted.
-    pub fn has_unsaved_turn(&self) -> bool {
-        let last = self.turn_numbers().pop();
-        last.is_none_or(|turn| !is_saved(&self.turn_dir(turn)))
+    pub fn has_unsaved_turn(&self) -> Result<bool> {
+        Ok(match self.turn_numbers()?.pop() {
+            Some(turn) => !is_saved(&self.turn_dir(turn))?,
+            None => true,
+        })
     }
 
     /// Returns whether a turn of it is running.
@@ -168,14 +176,14 @@ impl SessionDir {
     }
 
     /// Returns whether it still exists.
-    pub fn exists(&self) -> bool {
-        file::is_directory(&self.dir)
+    pub fn exists(&self) -> Result<bool> {
+        Ok(file::is_directory(&self.dir)? && file::is_accessible(&self.dir)?)
     }
 
     /// Keeps it from being removed while it is open, also between two turns. `None` if no turn has
     /// been saved yet or the file system does not support locks.
     pub fn open(&self) -> Option<OpenSession> {
-        match dir::try_lock_shared(self.saved_turns().first()?).ok()? {
+        match dir::try_lock_shared(self.saved_turns().ok()?.first()?).ok()? {
             DirLockAttempt::Acquired(lock) => Some(OpenSession { _lock: lock }),
             DirLockAttempt::Taken | DirLockAttempt::Unsupported => None,
         }
@@ -203,7 +211,7 @@ impl SessionDir {
     /// has it open.
     pub fn remove(&self) -> Result<()> {
         let _lock = self.lock()?;
-        let first_turn = self.saved_turns().into_iter().next();
+        let first_turn = self.saved_turns()?.into_iter().next();
         let lock_attempt = first_turn
             .map(|turn| dir::try_lock_at_once(&turn))
             .transpose()?;
@@ -244,27 +252,24 @@ impl SessionDir {
 
     /// Returns the name of the run that saved its last turn, by which sessions are ordered: the
     /// clock may have been set since. `None` if no turn was saved.
-    fn last_run(&self) -> Option<String> {
-        let mut newest = self.saved_turns().into_iter().rev();
-        newest.find_map(|dir| Some(TurnMetadata::read(&dir).ok()?.log_dir.name_lossy()))
+    fn last_run(&self) -> Result<Option<String>> {
+        let mut newest = self.saved_turns()?.into_iter().rev();
+        Ok(newest.find_map(|dir| Some(TurnMetadata::read(&dir).ok()?.log_dir.name_lossy())))
     }
 
     /// Returns the directories of all saved turns, in order.
-    fn saved_turns(&self) -> Vec<AbsPath> {
-        let dirs = self
-            .turn_numbers()
-            .into_iter()
-            .map(|number| self.turn_dir(number));
-        dirs.filter(is_saved).collect()
+    fn saved_turns(&self) -> Result<Vec<AbsPath>> {
+        let numbers = self.turn_numbers()?.into_iter();
+        existing_directories(numbers.map(|number| self.turn_dir(number)), is_saved)
     }
 
     /// Returns the numbers of all turns that have a directory, sorted.
-    fn turn_numbers(&self) -> Vec<u32> {
-        let names = dir::names(&self.dir).unwrap_or_default();
+    fn turn_numbers(&self) -> Result<Vec<u32>> {
+        let names = dir::names_if_exists(&self.dir)?;
         let number = |name: String| name.strip_prefix(TURN_PREFIX)?.parse().ok();
         let mut numbers: Vec<u32> = names.into_iter().filter_map(number).collect();
         numbers.sort_unstable();
-        numbers
+        Ok(numbers)
     }
 
     fn turn_dir(&self, turn: u32) -> AbsPath {
@@ -273,6 +278,6 @@ impl SessionDir {
 }
 
 /// Returns whether the turn in `dir` has ended with a result.
-fn is_saved(dir: &AbsPath) -> bool {
-    file::is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok()
+fn is_saved(dir: &AbsPath) -> Result<bool> {
+    Ok(file::is_directory(dir)? && file::exists(&dir.join(METADATA))?)
 }

@@ -107,13 +107,15 @@ impl Session {
         session_dir.expect_own()?;
         let lock = session_dir.lock()?;
         let previous_turns = session_dir.turns()?;
-        let summary = match file::kind(&session_dir.dir.join(SUMMARY)) {
-            Ok(_) => read_text(&session_dir.dir.join(SUMMARY))?,
-            Err(_) => format!("Session {}\n", session_dir.id()),
+        let summary_file = session_dir.dir.join(SUMMARY);
+        let summary = if file::exists(&summary_file)? {
+            read_text(&summary_file)?
+        } else {
+            format!("Session {}\n", session_dir.id())
         };
         Ok(Self {
             _lock: lock,
-            turn: session_dir.next_turn(),
+            turn: session_dir.next_turn()?,
             directory: session_dir,
             redactor,
             previous_turns,
@@ -133,15 +135,17 @@ impl Session {
 
     /// Returns the current turn if it has been saved already: the run was interrupted just after
     /// that.
-    pub fn saved_turn(&self) -> Option<SavedTurn> {
+    pub fn saved_turn(&self) -> Result<Option<SavedTurn>> {
         let dir = self.turn_dir();
-        let is_saved = file::kind(&dir.join(METADATA)).is_ok();
-        let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
-        is_saved.then_some(SavedTurn {
+        if !file::exists(&dir.join(METADATA))? {
+            return Ok(None);
+        }
+        let copy = dir.join(WORKSPACE);
+        Ok(Some(SavedTurn {
+            workspace: file::exists(&copy)?.then_some(copy),
             dir,
-            workspace,
             notes: Vec::new(),
-        })
+        }))
     }
 
     /// Removes the result of the current turn, if it was saved: the turn is resumed. The directory
@@ -227,10 +231,10 @@ impl Session {
         DirectorySeal::write(self.dir())?;
         staging.publish(&dir)?;
         self.add_to_summary(turn, &timestamp, &dir)?;
-        let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
+        let copy = dir.join(WORKSPACE);
         Ok(SavedTurn {
+            workspace: file::exists(&copy)?.then_some(copy),
             dir,
-            workspace,
             notes,
         })
     }

@@ -70,7 +70,7 @@ impl PreviousTurn {
     /// Reads the turn saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let workspace = dir.join(WORKSPACE);
-        let is_there = file::is_directory(&workspace);
+        let is_there = file::is_directory(&workspace)?;
         Ok(Self {
             metadata: TurnMetadata::read(dir)?,
             answer: read_text(&dir.join(ANSWER))?,
@@ -82,7 +82,7 @@ impl PreviousTurn {
 /// Reads a file of a session as text. A symlink is refused, because the content of its target would
 /// be sent to models.
 pub(super) fn read_text(path: &AbsPath) -> Result<String> {
-    if file::is_link(path) {
+    if file::is_link(path)? {
         let message = format!("`{path}` is a symlink, which massgen never creates there");
         return Err(Error::new(ErrorKind::Environment, message)
             .with_hint("remove the session if you did not create it"));

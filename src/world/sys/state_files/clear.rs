@@ -34,7 +34,8 @@ pub(crate) fn remove(path: &AbsPath) -> Result<()> {
 /// Removes the directory `path` like [`remove`], but under a hidden name: it vanishes as a whole. If
 /// the process is killed meanwhile, the rest is swept later.
 pub(crate) fn discard(path: &AbsPath) -> Result<()> {
-    let Some(parent) = path.parent().filter(|_| file::is_directory(path)) else {
+    let is_directory = file::is_directory(path)?;
+    let Some(parent) = path.parent().filter(|_| is_directory) else {
         return remove(path);
     };
     // Locked, so that no other process sweeps it at the same time.

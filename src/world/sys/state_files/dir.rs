@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::sync::{sync_directory, sync_tree};
-use crate::world::sys::state_files::{file_error, random_digits};
+use crate::world::sys::state_files::{file_error, found, random_digits};
 
 /// How often a random name is tried before giving up.
 const UNIQUE_TRIES_MAX: u32 = 16;
@@ -177,9 +177,10 @@ pub(crate) fn numbered_names_if_exists(path: &AbsPath) -> Result<Vec<NumberedNam
 }
 
 /// Returns whether `path` is a directory, and not a symlink to one, that belongs to the user.
-pub(crate) fn is_owned_by_user(path: &AbsPath) -> bool {
-    let metadata = fs::symlink_metadata(path.as_path());
-    metadata.is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw())
+pub(crate) fn is_owned_by_user(path: &AbsPath) -> Result<bool> {
+    let metadata = found(path, fs::symlink_metadata(path.as_path()))?;
+    let is_own = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw();
+    Ok(metadata.is_some_and(is_own))
 }
 
 /// The prefix of the names of unfinished files and directories, and of those being removed.

@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use tempfile::NamedTempFile;
 
@@ -20,7 +21,7 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
 use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
 use crate::world::sys::state_files::sync::sync_name_of;
-use crate::world::sys::state_files::{file_error, random_digits};
+use crate::world::sys::state_files::{file_error, found, random_digits};
 
 /// The mode bits by which other users may read or change a file.
 const OTHERS_ACCESS: u32 = 0o066;
@@ -51,14 +52,18 @@ pub(crate) enum SecretExposure {
     OfAnotherUser,
 }
 
-/// Returns the type of the file at `path`; symlinks are followed.
-pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
-    fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
+/// Returns the type of the file at `path`, after following symlinks; `None` if nothing exists there.
+pub(crate) fn kind(path: &AbsPath) -> Result<Option<fs::FileType>> {
+    let metadata = found(path, fs::metadata(path.as_path()))?;
+    Ok(metadata.map(|metadata| metadata.file_type()))
 }
 
-/// Returns the size in bytes of the file at `path`; symlinks are followed.
-pub(crate) fn size(path: &AbsPath) -> io::Result<u64> {
-    fs::metadata(path.as_path()).map(|metadata| metadata.len())
+/// Returns the size in bytes of the regular file at `path`, after following symlinks; `None` if
+/// there is none.
+pub(crate) fn regular_size(path: &AbsPath) -> Result<Option<u64>> {
+    let metadata = found(path, fs::metadata(path.as_path()))?;
+    let file = metadata.filter(fs::Metadata::is_file);
+    Ok(file.map(|metadata| metadata.len()))
 }
 
 /// Reads the secret at `path`: `Ok(Ok(None))` if it is longer than `bytes_max`. Pipes are treated
@@ -118,19 +123,36 @@ pub(crate) fn edit_temporary(
     fs::read_to_string(path.as_path())
 }
 
+/// Returns the type of what exists at `path` itself, such as a dangling symlink; `None` if nothing
+/// does.
+fn link_kind(path: &AbsPath) -> Result<Option<fs::FileType>> {
+    let metadata = found(path, fs::symlink_metadata(path.as_path()))?;
+    Ok(metadata.map(|metadata| metadata.file_type()))
+}
+
 /// Returns whether anything exists at `path`, including a dangling symlink.
-pub(crate) fn exists(path: &AbsPath) -> bool {
-    fs::symlink_metadata(path.as_path()).is_ok()
+pub(crate) fn exists(path: &AbsPath) -> Result<bool> {
+    link_kind(path).map(|kind| kind.is_some())
 }
 
 /// Returns whether `path` itself is a symlink.
-pub(crate) fn is_link(path: &AbsPath) -> bool {
-    fs::symlink_metadata(path.as_path()).is_ok_and(|metadata| metadata.is_symlink())
+pub(crate) fn is_link(path: &AbsPath) -> Result<bool> {
+    link_kind(path).map(|kind| kind.is_some_and(|kind| kind.is_symlink()))
 }
 
 /// Returns whether `path` itself is a directory: a symlink could lead anywhere.
-pub(crate) fn is_directory(path: &AbsPath) -> bool {
-    fs::symlink_metadata(path.as_path()).is_ok_and(|metadata| metadata.is_dir())
+pub(crate) fn is_directory(path: &AbsPath) -> Result<bool> {
+    link_kind(path).map(|kind| kind.is_some_and(|kind| kind.is_dir()))
+}
+
+/// Returns whether the user may list the directory `path` and open what is in it.
+pub(crate) fn is_accessible(path: &AbsPath) -> Result<bool> {
+    let access = rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK;
+    match rustix::fs::access(path.as_path(), access) {
+        Ok(()) => Ok(true),
+        Err(Errno::ACCESS) => Ok(false),
+        Err(errno) => Err(file_error("look at", path.as_path(), errno.into())),
+    }
 }
 
 /// Returns whether the process may read `path`.

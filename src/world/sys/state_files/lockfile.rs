@@ -75,7 +75,7 @@ impl GitLockFile {
     }
 
     /// Returns whether a process holds the lock of `file`.
-    pub(crate) fn is_taken(file: &AbsPath) -> bool {
+    pub(crate) fn is_taken(file: &AbsPath) -> Result<bool> {
         file::exists(&Self::path_with_suffix(file, ".lock"))
     }
 

@@ -1,12 +1,14 @@
 //! File operations on massgen's own files: state, logs, sessions, and the few files that the
 //! command line names. Agents' paths must never come here: they are opened beneath a grant.
 
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
 
 mod content;
 mod exclusive_lock;
@@ -61,6 +63,23 @@ pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
         Some((_, hint)) => failure.with_hint(*hint),
         None => failure,
     }
+}
+
+/// Returns `metadata`; `None` if nothing exists at `path`, which is not an error.
+fn found(path: &AbsPath, metadata: io::Result<Metadata>) -> Result<Option<Metadata>> {
+    match metadata {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if is_missing(error.kind()) => Ok(None),
+        Err(error) => Err(file_error("look at", path.as_path(), error)),
+    }
+}
+
+/// Returns whether an error of this kind means that nothing exists at a path.
+pub(crate) fn is_missing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename
+    )
 }
 
 /// Returns random hexadecimal digits, at most 32.

@@ -20,7 +20,7 @@ const NAMES_MAX: usize = 100_000;
 /// Removes the directory `path` if it is the user's and no process has locked it. What cannot be
 /// removed stays for the next caller.
 pub(crate) fn remove_abandoned(path: &AbsPath) {
-    if is_owned_by_user(path)
+    if matches!(is_owned_by_user(path), Ok(true))
         && let Ok(DirLockAttempt::Acquired(lock)) = try_lock(path)
         && lock.is_for(path)
     {
@@ -31,7 +31,7 @@ pub(crate) fn remove_abandoned(path: &AbsPath) {
 /// Removes the files and directories in `directory` that killed processes left unfinished. What
 /// cannot be removed stays for the next caller.
 pub(crate) fn sweep(directory: &AbsPath) {
-    if !file::is_directory(directory) {
+    if !matches!(file::is_directory(directory), Ok(true)) {
         return;
     }
     let names = first_names(directory, NAMES_MAX).unwrap_or_default();
@@ -40,7 +40,10 @@ pub(crate) fn sweep(directory: &AbsPath) {
         if !name.starts_with(UNFINISHED_PREFIX) {
             continue;
         }
-        if file::is_directory(&path) {
+        let Ok(is_directory) = file::is_directory(&path) else {
+            continue;
+        };
+        if is_directory {
             remove_abandoned(&path);
         } else if unchanged_for(&path) > Some(ABANDONED_AFTER) {
             clear::remove(&path).unwrap_or_default();
