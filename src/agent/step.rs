@@ -17,7 +17,8 @@ use crate::agent::{ModelReply, ModelSession};
 use crate::backend::conversation::ChatMessage;
 use crate::backend::rate_limit::RateReservation;
 use crate::backend::{
-    AvailableModel, BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent,
+    AvailableModel, BackendError, BackendErrorKind, CALLS_MAX, ModelRequest, NativeToolCall,
+    REPLY_BYTES_MAX, ReplyEvent, json_bytes,
 };
 use crate::config::vendors::ImageInput;
 use crate::config::vendors::file_input::ModelFileInput;
@@ -40,11 +41,6 @@ const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
 const COMPACTIONS_MAX: u32 = 4;
 /// Maximum number of times that a paused reply is continued.
 const PAUSES_MAX: u32 = 32;
-/// Maximum size of one reply, in bytes: its text, its reasoning, its calls and its echo. The
-/// longest replies of models have half a million tokens.
-const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Maximum number of calls in one reply.
-const CALLS_MAX: usize = 128;
 /// Maximum length of a finish reason that is shown, in characters.
 const FINISH_CHARS_MAX: usize = 200;
 /// Maximum length of the text in one event, in bytes, so that queued events are bounded in size.
@@ -414,7 +410,7 @@ impl ModelSession {
                     self.emit_text(ReplyTextKind::Reasoning, piece).await;
                 }
                 ReplyEvent::Call(_) if calls.len() == CALLS_MAX => return Err(too_many_calls()),
-                ReplyEvent::Call(call) => calls.push(call),
+                ReplyEvent::Call(call) => calls.push(call.cut_if_malformed()),
                 ReplyEvent::Echo(value) => echo = Some(value),
                 ReplyEvent::Uncounted => request.is_uncounted = true,
                 ReplyEvent::Usage(usage) => {
@@ -461,7 +457,7 @@ fn text_bytes(event: &ReplyEvent) -> usize {
     match event {
         ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => text.len(),
         ReplyEvent::Call(call) => call.name.len().saturating_add(call.arguments.len()),
-        ReplyEvent::Echo(value) => value.to_string().len(),
+        ReplyEvent::Echo(value) => json_bytes(value),
         ReplyEvent::NativeToolCall(_)
         | ReplyEvent::Plan(_)
         | ReplyEvent::UnknownFinish(_)

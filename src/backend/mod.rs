@@ -39,6 +39,17 @@ pub mod remote;
 mod responses;
 pub(crate) mod scripted;
 
+/// Maximum size of what one reply says, in bytes: its text, its reasoning, its calls and its echo.
+/// The longest replies of models have half a million tokens.
+pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Maximum number of calls in one reply.
+pub const CALLS_MAX: usize = 128;
+
+/// Returns the size of `value` as JSON, in bytes.
+pub fn json_bytes(value: &Value) -> usize {
+    value.to_string().len()
+}
+
 /// One request to a model: everything that the model will know.
 #[derive(Clone, Debug)]
 pub struct ModelRequest<'a> {

@@ -15,7 +15,24 @@ pub struct CallRequest {
     pub arguments: String,
 }
 
+/// Maximum size of arguments that cannot be parsed, in bytes. The model only reads them again.
+const MALFORMED_BYTES_MAX: usize = 4096;
+
 impl CallRequest {
+    /// Returns the call with its arguments cut if they are long and cannot be parsed: a model that
+    /// writes such a call again and again would fill the memory.
+    #[must_use]
+    pub fn cut_if_malformed(mut self) -> Self {
+        if self.arguments.len() > MALFORMED_BYTES_MAX
+            && serde_json::from_str::<Map<String, Value>>(&self.arguments).is_err()
+        {
+            let end = self.arguments.floor_char_boundary(MALFORMED_BYTES_MAX);
+            self.arguments.truncate(end);
+            self.arguments.push('…');
+        }
+        self
+    }
+
     /// Returns the arguments as text that every server can parse: many reject a whole conversation
     /// for one call whose arguments are not a JSON object.
     pub fn well_formed_arguments(&self) -> String {

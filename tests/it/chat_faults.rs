@@ -425,12 +425,12 @@ async fn a_reply_is_bounded() {
         ScriptedResponse::whole("200 OK", &["content-type: application/json"], too_long),
     ];
     insta::assert_snapshot!(lines_of(rows).await, @"
-    transient: `groq` sent a reply of more than 12288 bytes
-    transient: `groq` sent a reply of more than 12288 bytes
-    transient: `groq` sent a malformed reply: the reply makes more than 128 tool calls
-    transient: `groq` sent an event of more than 4096 bytes
-    transient: `groq` sent an event of more than 4096 bytes
-    transient: `groq` sent a reply of more than 12288 bytes
+    permanent: `groq` sent a reply of more than 12288 bytes
+    permanent: `groq` sent a reply of more than 12288 bytes
+    permanent: `groq` sent a reply that makes more than 128 tool calls
+    permanent: `groq` sent an event of more than 4096 bytes
+    permanent: `groq` sent an event of more than 4096 bytes
+    permanent: `groq` sent a reply of more than 12288 bytes
     ");
 
     // Control: the limits allow a reply of exactly their size.

@@ -140,7 +140,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     transient: `claude` sent a malformed reply: no `index` of a content block: {"type":"content_block_delta","delta":{}}
     transient: `claude` sent a malformed reply: a content block begins twice
     transient: `claude` sent a malformed reply: the reply makes a tool call without a name
-    transient: `claude` sent a malformed reply: the reply makes more than 128 tool calls
+    permanent: `claude` sent a reply that makes more than 128 tool calls
     transient: `claude` sent an incomplete reply
     transient: `claude` sent an incomplete reply
     "#);

@@ -68,7 +68,7 @@ async fn a_reply_that_is_broken_is_no_reply() {
     Transient { retry_after: None }: `gemini` sent an incomplete reply
     Transient { retry_after: None }: `gemini` sent an incomplete reply
     Transient { retry_after: None }: `gemini` sent a malformed reply: the reply makes a tool call without a name
-    Transient { retry_after: None }: `gemini` sent a malformed reply: the reply makes more than 128 tool calls
+    Permanent: `gemini` sent a reply that makes more than 128 tool calls
     Transient { retry_after: None }: `gemini` sent a malformed reply: EOF while parsing a list at line 1 column 16: {"candidates": [
     Transient { retry_after: None }: `gemini` sent an incomplete reply
     Transient { retry_after: None }: `gemini` sent a malformed reply: the body holds no reply

@@ -5,16 +5,16 @@
 
 use serde_json::{Map, Value};
 
+use crate::backend::CALLS_MAX;
 use crate::backend::conversation::Conversation;
 use crate::tools::request::CallRequest;
-
-/// Maximum number of calls in one reply.
-pub(super) const CALLS_MAX: usize = 128;
 
 /// The calls of one reply so far, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallAssembler {
     calls: Vec<PartialCall>,
+    /// The bytes of all their pieces.
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -30,15 +30,20 @@ struct PartialCall {
 /// Error in the calls of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ToolCallError {
-    #[error("the reply makes more than {CALLS_MAX} tool calls")]
+    #[error("makes more than {CALLS_MAX} tool calls")]
     TooMany,
     #[error("the reply makes a tool call without a name")]
     MissingName,
 }
 
 impl ToolCallAssembler {
-    /// Adds one piece of a call. Returns the number of bytes that it added.
-    pub(super) fn add(&mut self, piece: &Value) -> Result<usize, ToolCallError> {
+    /// Returns the bytes of all pieces.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds one piece of a call.
+    pub(super) fn add(&mut self, piece: &Value) -> Result<(), ToolCallError> {
         let text = |pointer| piece.pointer(pointer).and_then(Value::as_str);
         let index = piece.get("index").and_then(Value::as_u64);
         let id = text("/id").unwrap_or_default();
@@ -67,10 +72,13 @@ impl ToolCallAssembler {
             if let Some(extra_content) =
                 piece.get("extra_content").filter(|extra| extra.is_object())
             {
+                self.bytes = self.bytes.saturating_add(extra_content.to_string().len());
                 call.extra_content = Some(extra_content.clone());
             }
         }
-        Ok(id.len() + name.len() + arguments.len())
+        let piece_bytes = [id, name, &arguments].map(str::len).iter().sum();
+        self.bytes = self.bytes.saturating_add(piece_bytes);
+        Ok(())
     }
 
     /// Returns the position of the call that a piece continues; `None` if the piece begins a new

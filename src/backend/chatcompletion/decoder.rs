@@ -145,11 +145,19 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
             None => Err(ReplyDecodeError::UnexpectedEnd),
         }
     }
+
+    fn held_bytes(&self) -> usize {
+        let bytes = self.calls.bytes();
+        bytes.saturating_add(self.reasoning.bytes())
+    }
 }
 
 impl From<ToolCallError> for ReplyDecodeError {
     fn from(error: ToolCallError) -> Self {
-        ReplyDecodeError::Malformed(error.to_string())
+        match error {
+            ToolCallError::TooMany => ReplyDecodeError::TooLong(error.to_string()),
+            ToolCallError::MissingName => ReplyDecodeError::Malformed(error.to_string()),
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct ReasoningCollector {
     field: &'static str,
     text: String,
     details: Vec<Value>,
+    /// The bytes of all pieces of the details.
+    detail_bytes: usize,
 }
 
 impl ReasoningCollector {
@@ -38,7 +40,13 @@ impl ReasoningCollector {
             field: CONTENT,
             text: String::new(),
             details: Vec::new(),
+            detail_bytes: 0,
         }
+    }
+
+    /// Returns the bytes that it holds, at least.
+    pub(super) fn bytes(&self) -> usize {
+        self.detail_bytes.saturating_add(self.text.len())
     }
 
     /// Adds the reasoning in a piece of a reply; returns its text.
@@ -62,6 +70,8 @@ impl ReasoningCollector {
                 self.text.push_str(text);
             }
             for detail in details {
+                let detail_bytes = detail.to_string().len();
+                self.detail_bytes = self.detail_bytes.saturating_add(detail_bytes);
                 self.add_detail(detail);
             }
         }

@@ -4,17 +4,15 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
 use crate::backend::gemini::request::calls_in;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::source_list::SourceList;
+use crate::backend::{CALLS_MAX, ReplyEvent, json_bytes};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::request::CallRequest;
 
-/// Maximum number of calls in one reply.
-const CALLS_MAX: usize = 128;
 /// The finish reasons of a reply that was blocked:
 /// <https://ai.google.dev/api/generate-content#FinishReason>.
 const FILTERED_REASONS: &[&str] = &[
@@ -66,6 +64,8 @@ pub(super) struct GenerateContentDecoder<'a> {
     last_unknown_finish: &'a Mutex<Option<String>>,
     /// The parts that later requests send back: all but thoughts without a signature.
     parts: Vec<Value>,
+    /// The bytes of all of them.
+    bytes: usize,
     usage: TokenUsage,
     /// The finish reason, once there is one.
     finish: Option<FinishReason>,
@@ -86,6 +86,7 @@ impl<'a> GenerateContentDecoder<'a> {
             conversation,
             last_unknown_finish,
             parts: Vec::new(),
+            bytes: 0,
             usage: TokenUsage::default(),
             finish: None,
             has_text: false,
@@ -150,6 +151,11 @@ impl<'a> GenerateContentDecoder<'a> {
         if is_thought(&part) && part.get("thoughtSignature").is_none() {
             return;
         }
+        let part_bytes = match plain_text(&mut part) {
+            Some(text) => text.len(),
+            None => json_bytes(&part),
+        };
+        self.bytes = self.bytes.saturating_add(part_bytes);
         if let Some(text) = plain_text(&mut part) {
             match self.parts.last_mut().and_then(plain_text) {
                 Some(text_before) => return text_before.push_str(text),
@@ -185,8 +191,8 @@ impl<'a> GenerateContentDecoder<'a> {
         for call in calls_in(&self.parts) {
             let text = |field| call.get(field).and_then(Value::as_str).unwrap_or_default();
             if calls.len() == CALLS_MAX {
-                let reason = format!("the reply makes more than {CALLS_MAX} tool calls");
-                return Err(ReplyDecodeError::Malformed(reason));
+                let reason = format!("makes more than {CALLS_MAX} tool calls");
+                return Err(ReplyDecodeError::TooLong(reason));
             }
             if text("name").is_empty() {
                 let reason = "the reply makes a tool call without a name";
@@ -269,6 +275,10 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
         events.extend(echo);
         events.push(ReplyEvent::End(stop));
         Ok(events)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -5,19 +5,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
 use crate::backend::messages::request::{
     encode_input, encode_reply, sanitize_id, sanitize_tool_name,
 };
 use crate::backend::remote::wire::ReplyDecodeError;
+use crate::backend::{CALLS_MAX, ReplyEvent, json_bytes};
 use crate::event::StopReason;
 use crate::tools::request::CallRequest;
 
 /// Maximum number of blocks in one reply.
 const BLOCKS_MAX: usize = 4096;
-/// Maximum number of calls in one reply.
-const CALLS_MAX: usize = 128;
 /// Separator between two texts with another block between them.
 const TEXT_SEPARATOR: &str = "\n\n";
 /// Blocks that the API rejects at the end of a message. A server tool's call at the end was never
@@ -35,6 +33,8 @@ pub(super) struct ContentAssembler {
     blocks: BTreeMap<u64, ContentBlock>,
     /// The index of the last block with text.
     last_text: Option<u64>,
+    /// The bytes of all blocks and their pieces.
+    bytes: usize,
 }
 
 /// One block as the vendor began it, with all later pieces added.
@@ -54,6 +54,11 @@ pub(super) struct AssembledContent {
 }
 
 impl ContentAssembler {
+    /// Returns the bytes of all blocks and their pieces.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Begins a block. Servers that do not stream send it whole.
     pub(super) fn begin_block(
         &mut self,
@@ -67,9 +72,10 @@ impl ContentAssembler {
             return Err(malformed_reply("a content block begins twice"));
         }
         if self.blocks.len() == BLOCKS_MAX {
-            let reason = format!("the reply has more than {BLOCKS_MAX} content blocks");
-            return Err(ReplyDecodeError::Malformed(reason));
+            let reason = format!("has more than {BLOCKS_MAX} content blocks");
+            return Err(ReplyDecodeError::TooLong(reason));
         }
+        self.bytes = self.bytes.saturating_add(json_bytes(block));
         let block = ContentBlock {
             fields: fields.clone(),
             input: String::new(),
@@ -94,6 +100,12 @@ impl ContentAssembler {
                 "a piece of a content block that has not begun",
             ));
         };
+        let pieces = delta.as_object().into_iter().flatten();
+        let piece_bytes: usize = pieces
+            .filter(|(name, _)| *name != "type")
+            .map(|(_, piece)| piece.as_str().map_or_else(|| json_bytes(piece), str::len))
+            .sum();
+        self.bytes = self.bytes.saturating_add(piece_bytes);
         let field = |name| delta.get(name).and_then(Value::as_str).unwrap_or_default();
         match kind(delta) {
             "text_delta" => {
@@ -151,8 +163,8 @@ impl ContentAssembler {
             }
         }
         if calls.len() > CALLS_MAX {
-            let reason = format!("the reply makes more than {CALLS_MAX} tool calls");
-            return Err(ReplyDecodeError::Malformed(reason));
+            let reason = format!("makes more than {CALLS_MAX} tool calls");
+            return Err(ReplyDecodeError::TooLong(reason));
         }
         let is_dangling = |block: &Value| NEVER_LAST.contains(&kind(block));
         while stop != StopReason::Paused && blocks.last().is_some_and(is_dangling) {

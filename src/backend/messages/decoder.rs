@@ -108,6 +108,10 @@ impl ReplyDecoder for MessagesDecoder<'_> {
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         Err(ReplyDecodeError::UnexpectedEnd)
     }
+
+    fn held_bytes(&self) -> usize {
+        self.content.bytes()
+    }
 }
 
 impl TokenCounts {

@@ -151,6 +151,9 @@ impl RemoteErrors {
     pub(super) fn decode_failed(&self, error: ReplyDecodeError) -> BackendError {
         match error {
             ReplyDecodeError::Malformed(reason) => self.malformed_reply(&reason),
+            ReplyDecodeError::TooLong(excess) => {
+                self.permanent(&format!("sent a reply that {excess}"))
+            }
             ReplyDecodeError::VendorError(text) => self.vendor_error(&text),
             ReplyDecodeError::ReplyFailed(reason) => self.reply_failed(&reason),
             ReplyDecodeError::UnexpectedEnd => self.transient("sent an incomplete reply"),
@@ -172,7 +175,7 @@ impl RemoteErrors {
 
     /// Returns the error that more arrived than the limit allows.
     pub(super) fn too_long(&self, part: &str, bytes_max: usize) -> BackendError {
-        self.transient(&format!("sent {part} of more than {bytes_max} bytes"))
+        self.permanent(&format!("sent {part} of more than {bytes_max} bytes"))
     }
 
     /// Returns the error that the response cannot be decoded.

@@ -15,7 +15,7 @@ use tokio_util::bytes::Bytes;
 
 use crate::backend::remote::errors::RemoteErrors;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
-use crate::backend::{BackendError, ReplyEvent, ReplyStream};
+use crate::backend::{BackendError, REPLY_BYTES_MAX, ReplyEvent, ReplyStream};
 use crate::config::ReplyTimeouts;
 
 /// Limits of a reply's size and time.
@@ -29,8 +29,8 @@ pub struct ReplyLimits {
     pub total: Duration,
     /// Maximum size of an event, in bytes.
     pub event_bytes_max: usize,
-    /// Maximum size of a reply, in bytes: of the data of its events, or of a body that is not
-    /// streamed.
+    /// Maximum size of a reply as it is sent, in bytes: of the data of its events, or of a body that
+    /// is not streamed. What it says may have at most [`REPLY_BYTES_MAX`].
     pub reply_bytes_max: usize,
 }
 
@@ -142,6 +142,7 @@ pub(super) async fn decode_whole<'a>(
         let last_events = decoder.end().map_err(|error| match error {
             ReplyDecodeError::UnexpectedEnd => errors.malformed_reply("the body holds no reply"),
             ReplyDecodeError::Malformed(_)
+            | ReplyDecodeError::TooLong(_)
             | ReplyDecodeError::VendorError(_)
             | ReplyDecodeError::ReplyFailed(_) => errors.decode_failed(error),
         });
@@ -215,7 +216,11 @@ impl EventDecoder<'_> {
         if message.data.is_empty() {
             return Ok(Ok(Vec::new()));
         }
-        Ok(self.decoder.decode_event(message))
+        let decode_result = self.decoder.decode_event(message);
+        if self.decoder.held_bytes() > REPLY_BYTES_MAX {
+            return Err(self.errors.too_long("a reply", REPLY_BYTES_MAX));
+        }
+        Ok(decode_result)
     }
 
     fn stream_error(&self, error: SseError) -> BackendError {

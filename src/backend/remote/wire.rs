@@ -52,6 +52,9 @@ pub trait ReplyDecoder: Send {
     /// Handles the end of a stream without [`ReplyEvent::End`]: returns the events that complete
     /// the reply, if the vendor has sent enough.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError>;
+
+    /// Returns how many bytes of calls and echoes it holds for later events, at least.
+    fn held_bytes(&self) -> usize;
 }
 
 /// One message of a stream of server-sent events.
@@ -68,6 +71,9 @@ pub struct SseMessage<'a> {
 pub enum ReplyDecodeError {
     /// The data cannot be decoded, for this reason.
     Malformed(String),
+    /// The reply exceeds a limit; this says how, as the end of "a reply that". Another reply would
+    /// exceed it, too.
+    TooLong(String),
     /// The vendor reported an error instead of a reply; this is its text, mostly JSON.
     VendorError(String),
     /// The vendor ended the reply for this reason, which is an error.

@@ -204,11 +204,18 @@ impl ReplyDecoder for ResponsesDecoder<'_> {
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         Err(ReplyDecodeError::UnexpectedEnd)
     }
+
+    fn held_bytes(&self) -> usize {
+        self.output.bytes()
+    }
 }
 
 impl From<OutputError> for ReplyDecodeError {
     fn from(error: OutputError) -> Self {
-        ReplyDecodeError::Malformed(error.to_string())
+        match error {
+            OutputError::TooMany => ReplyDecodeError::TooLong(error.to_string()),
+            OutputError::MissingName => ReplyDecodeError::Malformed(error.to_string()),
+        }
     }
 }
 

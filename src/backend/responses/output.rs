@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
+use crate::backend::json_bytes;
 use crate::tools::request::CallRequest;
 
 /// Maximum number of items in one reply.
@@ -22,6 +23,8 @@ struct OutputItem {
     /// The index under which it is streamed.
     index: Option<u64>,
     value: Value,
+    /// The size of the value, in bytes.
+    bytes: usize,
     /// The arguments of a call that arrived outside the item.
     arguments: String,
 }
@@ -29,13 +32,21 @@ struct OutputItem {
 /// Error in the items of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum OutputError {
-    #[error("the reply has more than {ITEMS_MAX} items")]
+    #[error("has more than {ITEMS_MAX} items")]
     TooMany,
     #[error("the reply makes a tool call without a name")]
     MissingName,
 }
 
 impl OutputAssembler {
+    /// Returns the bytes of all items.
+    pub(super) fn bytes(&self) -> usize {
+        let sizes = self.items.iter();
+        sizes
+            .map(|item| item.bytes.saturating_add(item.arguments.len()))
+            .sum()
+    }
+
     /// Adds an item, or replaces its earlier version. Returns its position.
     pub(super) fn upsert(
         &mut self,
@@ -50,6 +61,7 @@ impl OutputAssembler {
             return self.begin_item(index, value.clone());
         };
         if let Some(item) = self.items.get_mut(position) {
+            item.bytes = json_bytes(value);
             item.value = value.clone();
         }
         Ok(position)
@@ -80,6 +92,7 @@ impl OutputAssembler {
         }
         self.items.push(OutputItem {
             index,
+            bytes: json_bytes(&value),
             value,
             arguments: String::new(),
         });
