@@ -95,7 +95,11 @@ impl TurnRecords {
         for event in notes.into_iter().flatten() {
             sinks.emit(event).await;
         }
+        let is_disk_full = turn.team.disk_reserve.was_met();
         let mut result = turn.result;
+        if is_disk_full {
+            result.add_loss("the disk is nearly full, and agents could not write all files");
+        }
         if let Some(workspace) = workspace.filter(|_| result.rows.is_empty()) {
             result.summary = format!("{}; its files are in `{workspace}`", result.summary);
         }

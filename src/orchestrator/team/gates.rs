@@ -87,6 +87,7 @@ impl AgentTeam {
                 FolderGuard::On { .. } => ParentDirPolicy::Refused,
             },
             history: Arc::clone(&member.history),
+            disk_reserve: self.disk_reserve.clone(),
             conflicts: self.resources.conflicts.clone(),
             commands: self.command_environment(member).cloned(),
             programs: self.program_environment(member).cloned(),

@@ -51,6 +51,7 @@ use crate::world::delivery::store::OpenDelivery;
 use crate::world::io::page_fetcher::PageFetcher;
 use crate::world::mcp::ConnectionPool;
 use crate::world::mcp::tool_list_cache::ToolListCache;
+use crate::world::sandbox::disk_watch::DiskReserve;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::store::memory::MEMORY;
 
@@ -166,6 +167,8 @@ pub struct AgentTeam {
     pub(super) memory: Option<MemoryPrompt>,
     /// The warning about stored files that agents are not given as notes.
     pub(super) memory_warning: Option<String>,
+    /// What its file tools leave free on each disk.
+    pub(super) disk_reserve: DiskReserve,
 }
 
 /// The resources of a team's members. A dry run has none of them, and a single call only those that
@@ -268,6 +271,7 @@ impl AgentTeam {
             subagent_types: SubagentTypes::default(),
             memory: None,
             memory_warning: None,
+            disk_reserve: DiskReserve::default(),
         })
     }
 

@@ -16,6 +16,7 @@ use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::{CallApprover, WORKSPACE_NAME};
 use crate::world::io::page_fetcher::PageAccess;
 use crate::world::mcp::McpServers;
+use crate::world::sandbox::disk_watch::DiskReserve;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
@@ -61,6 +62,8 @@ pub struct GatePolicy {
     pub plan_file: Option<AbsPath>,
     /// Merge bases of the user's files that the agent reads and may write to.
     pub merge_bases: Option<MergeBases>,
+    /// What the run leaves free on each disk.
+    pub disk_reserve: DiskReserve,
     /// The overlay that replaces the write paths; without it, they are changed directly.
     pub overlay: Option<WriteOverlay>,
     /// What `permissions` of the config says about commands and tools; what it says about paths is
@@ -133,6 +136,7 @@ impl GatePolicy {
             read_before_delete: self.read_before_delete,
             conflicts: self.conflicts.clone(),
             commands,
+            disk_reserve: self.disk_reserve.clone(),
             overlay: self.overlay.clone(),
             rules: Arc::clone(&self.rules),
             hooks: self.hooks.clone(),
@@ -170,6 +174,7 @@ impl GatePolicy {
             plan_entries_max: None,
             plan_file: None,
             merge_bases: None,
+            disk_reserve: DiskReserve::default(),
             overlay: None,
             rules: Arc::default(),
             hooks: None,

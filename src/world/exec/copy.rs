@@ -331,6 +331,10 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         .link_target(&source.below())
         .map_err(tool_error)?;
     let rel = destination.below();
+    let reserve = &gate.policy().disk_reserve;
+    reserve
+        .expect_room(destination.dir(), 0)
+        .map_err(tool_error)?;
     let (dir, name) = destination.dir().make_parent_of(&rel).map_err(tool_error)?;
     let (result, kind) = match (destination.dir().meta(&rel), existing) {
         (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
@@ -350,7 +354,9 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
 }
 
 fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
-    match path.dir().make_dirs(&path.below()) {
+    let reserve = &gate.policy().disk_reserve;
+    let room = reserve.expect_room(path.dir(), 0);
+    match room.and_then(|()| path.dir().make_dirs(&path.below())) {
         Ok(_) => Ok(()),
         Err(error) => Err(ToolError::failed_at(gate, "create", path, error)),
     }

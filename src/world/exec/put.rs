@@ -30,6 +30,18 @@ pub(super) enum FileSource<'a> {
     Layer(&'a FileContent, &'a FileMetadata),
 }
 
+impl FileSource<'_> {
+    /// Returns the bytes that it takes on the disk, at most.
+    fn bytes(&self) -> u64 {
+        match self {
+            FileSource::Bytes(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            FileSource::File(_, meta) | FileSource::Layer(_, meta) => {
+                meta.allocated_bytes.min(meta.version.size_bytes)
+            }
+        }
+    }
+}
+
 /// Options for writing a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteOptions {
@@ -49,6 +61,12 @@ pub(super) fn put(
 ) -> Result<FileChange, ToolError> {
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "write", path, error);
     let rel = path.below();
+    // What a command wrote is on the disk already, and was watched.
+    if !matches!(options.intent, WriteIntent::Commit { .. }) {
+        let reserve = &gate.policy().disk_reserve;
+        let expect_room = reserve.expect_room(path.dir(), source.bytes());
+        expect_room.map_err(tool_error)?;
+    }
     let old_meta = existing_file(path).map_err(tool_error)?;
     if let Some(old_meta) = &old_meta {
         if options.existing == ExistingTarget::Keep {

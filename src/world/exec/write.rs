@@ -80,6 +80,8 @@ pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
         ))),
         Ok(_) => Err(tool_error(FileSystemError::Exists)),
         Err(FileSystemError::Missing) => {
+            let reserve = &gate.policy().disk_reserve;
+            reserve.expect_room(path.dir(), 0).map_err(tool_error)?;
             let _dir = path.dir().make_dirs(&rel).map_err(tool_error)?;
             Ok(Observation::done(format!("created {shown_path}\n")))
         }

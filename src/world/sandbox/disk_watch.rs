@@ -1,22 +1,28 @@
-//! Watches the free space of the disks that a command writes to. No resource limit can keep many
-//! files from filling a disk, with bytes or by their number, so the command is killed before that.
+//! Watches the free space of the disks that agents write to. No resource limit can keep many files
+//! from filling a disk, with bytes or by their number, so a command is killed before that, and a
+//! write of a file tool is refused.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::limits::ResourceLimits;
-use crate::world::sys::file_system_features::{self, FileSystemSpace};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::file_system_features::{self, FileSystemSpace, InodeSpace};
 
 /// Highest assumed rate at which a disk is filled, in bytes per second.
 const FILLED_BYTES_PER_SECOND: u64 = 4 * 1024 * 1024 * 1024;
 /// Highest assumed rate at which files are created, in files per second.
 const FILES_PER_SECOND: u64 = 500_000;
-/// Denominator of the largest share of a file system's inodes that is reserved, so that a small
-/// file system needs fewer free ones than [`ResourceLimits::disk_free_files`].
-const RESERVED_INODES_DENOMINATOR: u64 = 4;
+/// Denominator of the largest share of a file system that is reserved, of its inodes and, for file
+/// tools, of its bytes, so that a small file system needs less than
+/// [`ResourceLimits::disk_free_files`] and [`ResourceLimits::disk_free_bytes`].
+const RESERVED_DENOMINATOR: u64 = 4;
 /// Shortest interval between two checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// Longest interval between two checks.
@@ -55,6 +61,51 @@ pub(in crate::world) enum DiskStatus {
     Full(DiskShortage),
     /// Enough is free; check again after this time.
     Free(Duration),
+}
+
+/// The space that the file tools of a run leave free on every disk for the records of runs.
+#[derive(Clone, Debug, Default)]
+pub struct DiskReserve {
+    was_met: Arc<AtomicBool>,
+}
+
+impl DiskReserve {
+    /// Checks that `bytes` more, in one more file, fit into the disk of `dir` above the reserve.
+    pub(in crate::world) fn expect_room(
+        &self,
+        dir: &DirectoryHandle,
+        bytes: u64,
+    ) -> Result<(), FileSystemError> {
+        let dir = dir.real_path()?.to_abs();
+        let space = file_system_features::file_system_space(&dir)?;
+        let space_left = FileSystemSpace {
+            free_bytes: space.free_bytes.saturating_sub(bytes),
+            files: space.files.map(|files| InodeSpace {
+                free: files.free.saturating_sub(1),
+                ..files
+            }),
+            ..space
+        };
+        let limits = ResourceLimits::default();
+        let share = space.all_bytes / RESERVED_DENOMINATOR;
+        let watch = DiskWatch {
+            free_bytes_min: limits.disk_free_bytes.min(share),
+            ..DiskWatch::new(Vec::new(), &limits)
+        };
+        match watch.time_to_fill(space_left) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                self.was_met.store(true, Ordering::Relaxed);
+                let reason = "the disk is nearly full: the rest is reserved for massgen's records";
+                Err(FileSystemError::Limit(reason))
+            }
+        }
+    }
+
+    /// Returns whether a write was refused.
+    pub fn was_met(&self) -> bool {
+        self.was_met.load(Ordering::Relaxed)
+    }
 }
 
 impl DiskWatch {
@@ -114,9 +165,7 @@ impl DiskWatch {
         let Some(files) = space.files else {
             return Ok(time_for_bytes);
         };
-        let reserve = self
-            .free_files_min
-            .min(files.all / RESERVED_INODES_DENOMINATOR);
+        let reserve = self.free_files_min.min(files.all / RESERVED_DENOMINATOR);
         let usable = files.free.checked_sub(reserve).ok_or(DiskShortage::Files)?;
         Ok(time_for_bytes.min(time_until_used(usable, FILES_PER_SECOND)))
     }
@@ -130,7 +179,6 @@ fn time_until_used(amount: u64, per_second: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::sys::file_system_features::InodeSpace;
 
     fn watch(free_bytes_min: u64, free_files_min: u64) -> DiskWatch {
         let paths = ["/", "/nowhere"].map(|path| AbsPath::new(path).unwrap());
@@ -162,6 +210,7 @@ mod tests {
         fn check(files: Option<(u64, u64)>, expected: Result<Duration, DiskShortage>) {
             let space = FileSystemSpace {
                 free_bytes: u64::MAX,
+                all_bytes: u64::MAX,
                 files: files.map(|(free, all)| InodeSpace { free, all }),
                 magic: 0,
             };

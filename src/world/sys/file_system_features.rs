@@ -23,6 +23,8 @@ use crate::path::AbsPath;
 pub(crate) struct FileSystemSpace {
     /// Bytes that the user may still fill.
     pub(crate) free_bytes: u64,
+    /// Its size in bytes.
+    pub(crate) all_bytes: u64,
     /// Its files (inodes); `None` if it has no limit on them.
     pub(crate) files: Option<InodeSpace>,
     /// The number of its type (statfs(2)).
@@ -47,6 +49,7 @@ pub(crate) fn file_system_space(dir: &AbsPath) -> io::Result<FileSystemSpace> {
     };
     Ok(FileSystemSpace {
         free_bytes: statistics.f_bavail.saturating_mul(statistics.f_frsize),
+        all_bytes: statistics.f_blocks.saturating_mul(statistics.f_frsize),
         files: Some(files).filter(|files| files.all > 0),
         magic: statfs(dir.as_path())?.f_type,
     })

@@ -134,6 +134,7 @@ fn free_space(dir: &AbsPath) -> io::Result<FreeSpace> {
         free_bytes,
         files,
         magic,
+        ..
     } = file_system_features::file_system_space(dir)?;
     let known_name = FILE_SYSTEM_NAMES
         .iter()

@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::FileIdentity;
+use crate::world::sys::file_system_features::file_system_space;
 use crate::world::sys::meta::{SECOND_NS, fingerprint, identity, nanoseconds};
 use crate::world::sys::state_files::content::{self, CopyOutcome};
 use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
@@ -106,6 +107,11 @@ pub(crate) struct CopyReport {
     pub(crate) manifest: VersionManifest,
 }
 
+/// The bytes that a copy leaves free on its disk, but no more than this part of the disk: the
+/// records of runs need them.
+const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
+const RESERVED_DENOMINATOR: u64 = 16;
+
 /// Copies the content of the directory `from` into the existing directory `to`. massgen's own state
 /// and the `excluded` directories are left out.
 pub(crate) fn copy(
@@ -132,6 +138,13 @@ pub(crate) fn copy(
         to: open_directory(to)?,
         // Without it, everything is stored again; the user may have removed it to free space.
         last: last.and_then(|copy| Some((open_directory(&copy.dir).ok()?, &copy.manifest))),
+    };
+    let space = file_system_space(to)
+        .map_err(|error| file_error("read the free space of", to.as_path(), error))?;
+    let reserve = RESERVED_BYTES.min(space.all_bytes / RESERVED_DENOMINATOR);
+    let limits = TreeLimits {
+        bytes: limits.bytes.min(space.free_bytes.saturating_sub(reserve)),
+        ..limits
     };
     let start_stat =
         stat(&level.to, c"").map_err(|error| file_error("look at", to.as_path(), error.into()))?;
