@@ -47,11 +47,18 @@ impl JsonValueCounter {
 
 /// Returns whether `text` has more than [`JSON_VALUES_MAX`] values.
 pub(crate) fn has_too_many_values(text: &[u8]) -> bool {
+    has_more_values(text, JSON_VALUES_MAX)
+}
+
+/// Returns whether `text` has more than `count_max` values.
+pub(crate) fn has_more_values(text: &[u8], count_max: usize) -> bool {
     let mut counter = JsonValueCounter::default();
-    text.iter().any(|byte| {
-        counter.push(*byte);
-        counter.is_over()
-    })
+    // A byte is at most one value.
+    text.len() > count_max
+        && text.iter().any(|byte| {
+            counter.push(*byte);
+            counter.count > count_max
+        })
 }
 
 #[cfg(test)]

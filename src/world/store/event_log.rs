@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
+use crate::text::json_value_count::has_more_values;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::log_line::LogLine;
@@ -18,6 +19,10 @@ use crate::world::sys::state_files::{self, file};
 
 /// The longest line that is read, in bytes; no answer comes near it.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The most values in a line that is read, as many as the delivery of some hundred thousand files
+/// has: each takes up to some hundred bytes of memory, however short it is in the line.
+const LINE_VALUES_MAX: usize = 4 * 1024 * 1024;
 
 /// The separator between a line's content and its checksum.
 const CHECKSUM_KEY: &str = ",\"checksum\":\"";
@@ -441,6 +446,9 @@ fn parse_entry(bytes: Vec<u8>, line: u64) -> Option<LogEntry> {
     }
     json.truncate(content_bytes);
     json.push('}');
+    if has_more_values(json.as_bytes(), LINE_VALUES_MAX) {
+        return None;
+    }
     let LogLine { head, event } = LogLine::read(&json).ok()?;
     (head.seq == line).then_some(LogEntry {
         seq: head.seq,
