@@ -9,7 +9,7 @@ use crate::cli::standard_stream::{RunEnd, StandardStream, StreamName, WriteLimit
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
-use crate::text::escape_line;
+use crate::text::{escape_json, escape_line};
 
 /// Style of a piece of text if colours are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,11 +278,20 @@ impl<'w> CliOutput<'w> {
         }
     }
 
-    /// Writes a result to standard output: without control sequences on a terminal, otherwise byte
-    /// for byte.
+    /// Writes a result to standard output: without control sequences on a terminal, otherwise with
+    /// hidden characters escaped as in JSON, because what is piped reaches a terminal later.
     pub(crate) fn result(&mut self, text: &str) -> Result<()> {
         match self.out.stream {
             StreamTarget::Terminal => self.write_result(&strip_control_sequences(text)),
+            StreamTarget::Plain => self.write_result(&escape_json(text)),
+        }
+    }
+
+    /// Writes the answer of a run to standard output like [`Self::result`], but byte for byte if
+    /// that is not a terminal.
+    pub(crate) fn answer(&mut self, text: &str) -> Result<()> {
+        match self.out.stream {
+            StreamTarget::Terminal => self.result(text),
             StreamTarget::Plain => self.write_result(text),
         }
     }

@@ -542,7 +542,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             return lines.try_for_each(|line| self.output.result_line(&line_pieces(line)));
         }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
-        self.output.result(&format!("{content}{newline}"))
+        self.output.answer(&format!("{content}{newline}"))
     }
 
     fn show_delivery(&mut self, rows: &[DeliveryRow]) {
