@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::text::{escape_name, escape_text, single_line, truncate, unescape_text};
+use crate::text::{
+    escape_name, escape_text, single_line, truncate, unescape_text, without_colours,
+};
 
 /// A tag of massgen's, which encloses untrusted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +272,13 @@ pub fn note(text: impl Display) -> String {
 /// Escapes the first bracket of everything in `text` that looks like a note of massgen's.
 pub fn escape_notes(text: &str) -> Cow<'_, str> {
     replace_brackets(text, &NOTE_PATTERN, ESCAPED_NOTE_BRACKET)
+}
+
+/// Returns what a program has written as a model reads it: without colours, with hidden characters
+/// and what looks like a note of massgen's escaped.
+pub fn program_output(text: &str) -> String {
+    let visible_text = without_colours(text);
+    escape_notes(&escape_text(&visible_text)).into_owned()
 }
 
 /// Returns a piece of a tool's result as it is in the original file: reverses the escapes of

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::text::escape_text;
+use crate::prompts::untrusted_text::program_output;
 use crate::tools::call::BackgroundCommandId;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
@@ -92,7 +92,7 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
         return Err(unknown_command(id));
     };
     let mut answer = fields(&status);
-    answer.insert("output".to_owned(), escape_text(&part.text).into());
+    answer.insert("output".to_owned(), program_output(&part.text).into());
     if part.offset > offset {
         let note = format!(
             "the output from {offset} to {} is no longer kept",

@@ -50,7 +50,11 @@ pub fn run_check(
         | ExitReason::TimedOut
         | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
             failure: exit_reason.to_string(),
-            output: format!("{}\n{}", output.stdout.text, output.stderr.text),
+            output: format!(
+                "{}\n{}",
+                output.stdout.for_model(),
+                output.stderr.for_model()
+            ),
         }),
     }
 }

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::text::{escape_text, without_colours};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::sandbox::{CommandOutput, ExitReason};
 
@@ -32,9 +31,8 @@ pub(super) fn process_observation<const N: usize>(
     let mut add = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
     add("success", success.into());
     add("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
-    let readable_text = |text: &str| escape_text(&without_colours(text)).into_owned();
-    add("stdout", readable_text(&output.stdout.text).into());
-    add("stderr", readable_text(&output.stderr.text).into());
+    add("stdout", output.stdout.for_model().into());
+    add("stderr", output.stderr.for_model().into());
     add("execution_time", seconds(output.elapsed.as_millis()));
     for (name, value) in extra_fields {
         add(name, value);

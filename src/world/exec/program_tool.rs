@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::servers::{ServerConfig, ServerTransport};
-use crate::prompts::untrusted_text::escape_notes;
-use crate::text::{escape_text, truncate, without_colours};
+use crate::text::truncate;
 use crate::tools::served::ServerCall;
 use crate::tools::served::schema_check::argument_error;
 use crate::world::access::gate::{Gate, ResolvedPath};
@@ -68,17 +67,16 @@ pub(super) fn run(
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what
 /// it wrote, standard error first.
 fn observation(program_output: &CommandOutput) -> Observation {
-    let sanitize = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
     let exit_code = if let ExitReason::Exited(code) = program_output.exit_reason {
         Some(code)
     } else {
         None
     };
     let (outcome, content) = if exit_code == Some(0) {
-        (ActionOutcome::Done, sanitize(&program_output.stdout.text))
+        (ActionOutcome::Done, program_output.stdout.for_model())
     } else {
-        let errors = truncate(&sanitize(&program_output.stderr.text), ERROR_CHARS_MAX);
-        let output = truncate(&sanitize(&program_output.stdout.text), ERROR_CHARS_MAX);
+        let errors = truncate(&program_output.stderr.for_model(), ERROR_CHARS_MAX);
+        let output = truncate(&program_output.stdout.for_model(), ERROR_CHARS_MAX);
         let texts = [program_output.exit_reason.to_string(), errors, output];
         let trimmed_texts: Vec<&str> = texts.iter().map(|part| part.trim()).collect();
         let nonempty_texts = trimmed_texts.into_iter().filter(|part| !part.is_empty());
