@@ -171,6 +171,31 @@ fn gemini_floods() -> Vec<Flood> {
 }
 
 #[test]
+fn calls_without_an_end_are_not_requested_again() {
+    let floods = chat_floods()
+        .into_iter()
+        .chain(responses_floods())
+        .chain(claude_floods())
+        .chain(gemini_floods());
+    for (name, kind, head, piece) in floods {
+        if !name.ends_with(" arguments") && !name.ends_with(" calls") {
+            continue;
+        }
+        let url = flood_start(head, &piece);
+        let (finished, _) = run(kind, &url, SLACK.as_secs());
+        let stderr = finished.stderr();
+        assert_eq!(finished.code(), Some(1), "{name}: {stderr}");
+        let limit = format!("sent a reply of more than {REPLY_BYTES_MAX} bytes");
+        assert!(stderr.contains(&limit), "{name}: {stderr}");
+        assert_eq!(
+            stderr.matches("sent a reply").count(),
+            1,
+            "{name}: {stderr}"
+        );
+    }
+}
+
+#[test]
 fn the_limit_of_time_cuts_every_reply() {
     let all = chat_floods()
         .into_iter()

@@ -194,6 +194,44 @@ fn the_next_turn_knows_the_last_one_and_begins_with_its_files() {
 }
 
 #[test]
+fn a_turn_that_cannot_be_saved_fails_the_run_and_is_saved_when_that_is_resumed() {
+    let answer = "x".repeat(100_000);
+    let replies = format!(
+        "- calls: [{{name: new_answer, arguments: {{content: \"{answer}\"}}}}]\n\
+         - when: {{system: \"the final agent\"}}\n  text: \"{answer}\"\n"
+    );
+    let project = Project::new().config(&team(&[agent("a", "", &replies)], ""));
+    let project = project.args(["--output-format", "json", "Write"]);
+    let command = project.command();
+    let script = "trap '' XFSZ; exec prlimit --fsize=50000 \"$@\"";
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", script, "sh"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(project.path(""))
+        .stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        limited.env(name, value.unwrap_or_default());
+    }
+    let output = limited.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&result["outcome"], &result["exit_code"], &result["answer"]),
+        (&"partial".into(), &3.into(), &answer.clone().into())
+    );
+    assert!(stderr.contains("cannot save the session"), "{stderr}");
+    let resumed = project.retyped(["--output-format", "json", "--continue"]);
+    let finished = resumed.success();
+    let result: Value = serde_json::from_str(finished.stdout()).unwrap();
+    assert_eq!(result["outcome"], "completed");
+    let shown = finished.then(["sessions", "show", "last"]).success();
+    assert!(shown.stdout().contains(&answer), "{}", shown.stdout());
+}
+
+#[test]
 fn a_new_run_knows_nothing_of_sessions() {
     let finished = after_one_turn();
     with_team(&finished, &write_replies("other.txt", "one", "blue"));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Instant, SystemTime};
@@ -920,6 +920,24 @@ fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
         err.contains("it was not created by massgen in this directory"),
         "{err}"
     );
+}
+
+#[test]
+fn a_delivery_that_cannot_be_looked_at_is_not_skipped() {
+    let fixture = offer_layer("echo two >> README.md");
+    check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
+    let newest = fixture.path(".massgen/deliveries/log_9");
+    fs::create_dir(&newest).unwrap();
+    // The system reports an error for it, not that it is missing.
+    symlink("journal.jsonl", newest.join("journal.jsonl")).unwrap();
+    let delivered = fixture.text("rw/README.md");
+    let (_, err) = check(&fixture.massgen(&["undo"]).output().unwrap(), 3);
+    assert!(err.contains("log_9/journal.jsonl"), "{err}");
+    assert_eq!(fixture.text("rw/README.md"), delivered);
+    // Control: without it, the delivery before it is the last one.
+    fs::remove_dir_all(newest).unwrap();
+    let (out, _) = check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
+    assert_eq!(out, "undone rw/README.md\n");
 }
 
 #[test]
