@@ -169,8 +169,7 @@ pub fn mark_of(path: &AbsPath) -> Option<NameMark> {
             None => matches_entry(entry, &parent, &name),
         };
         let mut marks = MARKED_NAMES.iter();
-        if let Some((mark, _)) = marks.find(|(_, names)| names.iter().any(|name| is_marked(&name)))
-        {
+        if let Some((mark, _)) = marks.find(|(_, names)| names.iter().any(|name| is_marked(name))) {
             return Some(*mark);
         }
         parent = name;

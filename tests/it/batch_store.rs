@@ -258,7 +258,7 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     note.spent_picodollars = dollars("0.5").picodollars();
     batch.replace_note(&id, 3, &note).unwrap();
     batch.withdraw_result(&id, 3).unwrap();
-    assert_eq!(batch.spent_before(&id, 4), dollars("1"));
+    assert_eq!(batch.spent_before(&id, 4).unwrap(), dollars("1"));
     let claim_elsewhere = batch.claim(&id, &elsewhere).unwrap();
     drop(claim_elsewhere);
     assert!(matches!(
@@ -535,10 +535,10 @@ fn prepared_money_counts_once_where_a_process_was_killed() {
 fn a_pause_grows_until_a_result() {
     let dir = tempfile::tempdir().unwrap();
     let batch = open_batch(&dir, 1);
-    assert_eq!(batch.pause(), None);
+    assert_eq!(batch.pause().unwrap(), None);
     batch.begin_pause("429").unwrap();
     batch.begin_pause("429 again").unwrap();
-    let pause = batch.pause().unwrap();
+    let pause = batch.pause().unwrap().unwrap();
     assert_eq!((pause.count, pause.reason.as_str()), (1, "429"));
     assert!(!pause.remaining().is_zero());
     // The longest pause, of a host whose clock is ahead of this one.
@@ -554,14 +554,15 @@ fn a_pause_grows_until_a_result() {
     };
     let file = batch.dir().join("pause.json");
     fs::write(file.as_path(), json!(far).to_string()).unwrap();
-    assert_eq!((batch.active_pause(), batch.pause()), (None, Some(far)));
+    assert_eq!(batch.active_pause().unwrap(), None);
+    assert_eq!(batch.pause().unwrap(), Some(far));
     batch.end_pauses().unwrap();
-    assert_eq!(batch.pause(), None);
-    assert!(!batch.is_cancelled());
+    assert_eq!(batch.pause().unwrap(), None);
+    assert!(!batch.is_cancelled().unwrap());
     batch.cancel().unwrap();
-    assert!(batch.is_cancelled());
+    assert!(batch.is_cancelled().unwrap());
     batch.revoke_cancellation().unwrap();
-    assert!(!batch.is_cancelled());
+    assert!(!batch.is_cancelled().unwrap());
 }
 
 #[test]

@@ -21,7 +21,7 @@ use massgen::world::delivery::merging::merge;
 use massgen::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{
-    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, is_used,
+    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, used_deliveries,
 };
 use massgen::world::delivery::transaction::{apply, select_hunks};
 use massgen::world::delivery::undo::{
@@ -713,12 +713,13 @@ fn a_run_that_changes_nothing_has_no_delivery() {
     let deliveries = fixture.abs(".massgen/deliveries");
     let bases = fixture.path(".massgen/deliveries/log_1/bases");
     fs::create_dir_all(bases).unwrap();
-    assert!(!is_used("log_1", &deliveries));
+    let used = || used_deliveries(vec!["log_1".to_owned()], &deliveries).unwrap();
+    assert_eq!(used(), Vec::<String>::new());
     let error = fixture.reopen_delivery().read_source().unwrap_err();
     assert_eq!(error.to_string(), "`log_1` delivered nothing");
     let later = fixture.delivery();
     assert_eq!(later.name(), "log_1");
-    assert!(is_used("log_1", &deliveries));
+    assert_eq!(used(), ["log_1"]);
 }
 
 #[test]

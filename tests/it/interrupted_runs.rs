@@ -98,6 +98,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         invocation: RunInvocation {
             config_path: None,
             config_text: None,
+            own_files: Vec::new(),
             arguments: Vec::new(),
             detail: LogDetail::Plain,
         },

@@ -77,6 +77,7 @@ impl PipelineFixture {
             invocation: &RunInvocation {
                 config_path: None,
                 config_text: None,
+                own_files: Vec::new(),
                 arguments: Vec::new(),
                 detail: LogDetail::Plain,
             },

@@ -188,7 +188,10 @@ mod tests {
         };
         let id = CellId::parse("c").unwrap();
         let this_process = ClaimOwner::this_process("local", None);
-        let state = || batch.begun_cell(id.clone(), 1, &this_process).state;
+        let state = || {
+            let begun = batch.begun_cell(id.clone(), 1, &this_process);
+            begun.unwrap().state
+        };
         assert_eq!(state(), CellState::Faulty);
         let results = batch.dir.join("results");
         dir::create_all(&results, DirectoryAudience::User).unwrap();
