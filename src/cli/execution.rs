@@ -2,7 +2,6 @@
 //! and reports how the run ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
@@ -191,8 +190,7 @@ pub(crate) async fn execute_and_show(
         sessions: request.layout.sessions.clone(),
     };
     let is_writable = is_open_for_writing(&request);
-    let time_max = Duration::from_secs(request.config.timeouts.orchestrator_seconds);
-    let end = RunEnd::new(&stop, Some(time_max));
+    let end = RunEnd::new(&stop, Some(request.config.timeouts.orchestrator_seconds));
     output.set_run_end(Some(end.clone()));
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
@@ -212,8 +210,8 @@ pub(crate) async fn execute_and_show(
     )?;
     let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
     let run = run.execute(event_sender);
-    let (result, observer_result) =
-        follow_run(run, end, events, observer, questions, &mut steering).await;
+    let following = follow_run(run, end, events, observer, questions, &mut steering);
+    let (result, observer_result) = Box::pin(following).await;
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;

@@ -73,9 +73,10 @@ impl WriteLimit {
 }
 
 impl RunEnd {
-    /// Returns the end of a run that `stop` ends, and that has `time_max` from now on if it has a
-    /// time limit.
-    pub(crate) fn new(stop: &ShutdownSignal, time_max: Option<Duration>) -> Self {
+    /// Returns the end of a run that `stop` ends, or else `seconds_max` from now if it has a time
+    /// limit.
+    pub(crate) fn new(stop: &ShutdownSignal, seconds_max: Option<u64>) -> Self {
+        let time_max = seconds_max.map(Duration::from_secs);
         Self {
             stop: stop.clone(),
             time_limit: time_max.map(|time_max| (Stopwatch::start(), time_max)),

@@ -34,8 +34,7 @@ fn kind_details(theirs: &PathState, ours: &PathState) -> Option<String> {
         }
         (PathState::File(_) | PathState::Directory { .. }, PathState::Nothing)
         | (PathState::Nothing, PathState::Directory { .. } | PathState::Nothing) => None,
-        (PathState::Nothing, link) => Some(kind(link)),
-        (link, PathState::Nothing) => Some(kind(link)),
+        (PathState::Nothing, link) | (link, PathState::Nothing) => Some(kind(link)),
         (before, after) if before == after => None,
         (before, after) => Some(format!("{} becomes {}", kind(before), kind(after))),
     }

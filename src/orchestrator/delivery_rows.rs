@@ -93,9 +93,10 @@ pub fn delivery_row(change: &FileChange) -> Option<DeliveryRow> {
 
 /// Returns the details of a change. Of one that no delivery made, only its path says something.
 fn details_of(change: &FileChange) -> Option<String> {
-    let mark = || match change.kind {
-        ChangeKind::Deleted => None,
-        _ => mark_of(&change.path.to_abs()).map(|mark| mark.to_string()),
+    let is_deleted = matches!(change.kind, ChangeKind::Deleted);
+    let mark = || {
+        let mark = (!is_deleted).then(|| mark_of(&change.path.to_abs()))?;
+        mark.map(|mark| mark.to_string())
     };
     change.details.clone().or_else(mark)
 }

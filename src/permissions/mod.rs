@@ -277,31 +277,29 @@ pub fn closing_grant<'g>(
     path: &RealPath,
     requested: Permission,
 ) -> Option<(&'g Grant, &'static PermissionRule)> {
-    let context_paths = grants
+    let mut context_paths = grants
         .iter()
         .filter(|grant| grant.kind == GrantKind::Context);
-    context_paths
-        .filter_map(|grant| {
-            let rel = match grant.scope {
-                GrantScope::Tree => below_folded(path.as_path(), grant.root.as_path()),
-                GrantScope::File => grant.relative_path(path),
-            };
-            // Only what it closes matters, not how much it opens.
-            let open_grant = Grant {
-                permission: Permission::Write,
-                path_rules: Arc::default(),
-                ..grant.clone()
-            };
-            let subject = RuleSubject {
-                grant: &open_grant,
-                rel: &rel?,
-                phase: Phase::Final,
-                approval: CallApproval::Given,
-            };
-            let (rule, remaining) = subject.lowest_ceiling()?;
-            (remaining < Some(requested)).then_some((grant, rule))
-        })
-        .next()
+    context_paths.find_map(|grant| {
+        let rel = match grant.scope {
+            GrantScope::Tree => below_folded(path.as_path(), grant.root.as_path()),
+            GrantScope::File => grant.relative_path(path),
+        };
+        // Only what it closes matters, not how much it opens.
+        let open_grant = Grant {
+            permission: Permission::Write,
+            path_rules: Arc::default(),
+            ..grant.clone()
+        };
+        let subject = RuleSubject {
+            grant: &open_grant,
+            rel: &rel?,
+            phase: Phase::Final,
+            approval: CallApproval::Given,
+        };
+        let (rule, remaining) = subject.lowest_ceiling()?;
+        (remaining < Some(requested)).then_some((grant, rule))
+    })
 }
 
 /// Ranks a grant by its scope; the most specific comes first.

@@ -164,12 +164,13 @@ pub fn mark_of(path: &AbsPath) -> Option<NameMark> {
     let mut parent = Cow::Borrowed("");
     for component in path.as_path() {
         let name = fold_name(component);
-        let is_marked = |entry: &&str| match entry.strip_prefix('*') {
+        let is_marked = |entry: &str| match entry.strip_prefix('*') {
             Some(end) => name.ends_with(end),
             None => matches_entry(entry, &parent, &name),
         };
         let mut marks = MARKED_NAMES.iter();
-        if let Some((mark, _)) = marks.find(|(_, names)| names.iter().any(|name| is_marked(name))) {
+        if let Some((mark, _)) = marks.find(|(_, names)| names.iter().any(|entry| is_marked(entry)))
+        {
             return Some(*mark);
         }
         parent = name;

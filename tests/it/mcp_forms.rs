@@ -61,7 +61,7 @@ fn a_field_with_a_default_that_is_not_answered_declines_the_elicitation() {
     terminal.wait_for_output("Enter alone: 3; no answer: decline");
     terminal.type_keys(CTRL_D);
     terminal.wait_for_output("\"action\": \"decline\"");
-    terminal.wait_for_end(0);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_form_that_nobody_fills_in_is_declined_in_time() {
     terminal.wait_for_output("Enter alone: 3; no answer: decline");
     terminal.wait_for_output("the question was not answered");
     terminal.wait_for_output("\"action\": \"decline\"");
-    terminal.wait_for_end(0);
+    drop(terminal.wait_for_end(0));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_form_that_nobody_fills_in_does_not_outlast_the_run() {
     let limit = "timeout_settings: {orchestrator_timeout_seconds: 3}\norchestrator: {}";
     let terminal = start_asking_with(limit);
     terminal.wait_for_output("no agent answered within 3 seconds");
-    terminal.wait_for_end(5);
+    drop(terminal.wait_for_end(5));
 }
 
 /// Checks the answers of a program for the two fields, how often it is asked, and what the server

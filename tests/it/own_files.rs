@@ -5,6 +5,7 @@
     reason = "tests look at the disk themselves"
 )]
 
+use std::fmt::Write as _;
 use std::fs;
 
 use crate::project::Project;
@@ -24,7 +25,7 @@ fn project(paths: &[&str]) -> Project {
             format!("read_text_file, arguments: {{path: {place}/{path}}}"),
             format!("write_file, arguments: {{path: {place}/{path}, content: 'agents: []'}}"),
         ] {
-            replies.push_str(&format!("- calls: [{{name: {call}}}]\n"));
+            writeln!(replies, "- calls: [{{name: {call}}}]").unwrap();
         }
     }
     replies.push_str("- {text: done, repeat: true}\n");

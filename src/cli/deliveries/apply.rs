@@ -370,11 +370,11 @@ pub(crate) fn apply_delivery(
         output.note("no terminal to review on: everything that may be applied is applied");
     }
     let is_reviewed = !arguments.yes && !is_absent;
-    let selection = if !is_reviewed {
-        Some(DeliverySelection::take_all(&plan))
-    } else {
+    let selection = if is_reviewed {
         let mut lines = TerminalLines::new(CancellationToken::new());
         review(delivery, &plan, output, &mut || lines.next())?
+    } else {
+        Some(DeliverySelection::take_all(&plan))
     };
     let Some(selection) = selection else {
         output.note("nothing was applied");

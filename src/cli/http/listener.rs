@@ -174,7 +174,7 @@ impl HttpConnection {
         };
         let mut lists = pool.lock();
         let mut unauthorized = lists.unauthorized.iter();
-        let position = unauthorized.position(|connection| std::ptr::eq(&**connection, self));
+        let position = unauthorized.position(|connection| std::ptr::eq(connection.as_ref(), self));
         if lists.authorized < CONNECTIONS_MAX
             && let Some(index) = position
         {

@@ -391,7 +391,7 @@ impl PipelineLaunch<'_> {
         )?;
         let run = pipeline.run();
         let (result, view_result) =
-            follow_run(run, end, events, view, questions, &mut steering).await;
+            Box::pin(follow_run(run, end, events, view, questions, &mut steering)).await;
         let result = result?;
         if let Some(answer) = &result.answer {
             write_output_file(&kept_answer_file, &redactor.text(&answer.text))?;

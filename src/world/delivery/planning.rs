@@ -254,10 +254,10 @@ impl LayerPlanner<'_> {
             is_closed: &|rel| self.forbidden_reason(rel).is_some(),
         };
         let is_outgoing = |entry: &DeliveryEntry| match &entry.ours {
-            PathState::Link { target } if entry.root == self.root_number => {
-                planned_tree.leads_out(&entry.rel, target)
+            PathState::Link { target } => {
+                entry.root == self.root_number && planned_tree.leads_out(&entry.rel, target)
             }
-            _ => false,
+            PathState::Nothing | PathState::File(_) | PathState::Directory { .. } => false,
         };
         let outgoing: Vec<bool> = self.plan.entries.iter().map(is_outgoing).collect();
         for (entry, is_outgoing) in self.plan.entries.iter_mut().zip(outgoing) {

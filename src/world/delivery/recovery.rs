@@ -21,9 +21,11 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
         if !is_unlocked(&path) {
             continue;
         }
-        let recovery = || match journal::is_cleared(&DeliveryDir(path.clone()).journal())? {
-            true => Ok(None),
-            false => recover_delivery(&OpenDelivery::open(deliveries, &name)?),
+        let recovery = || {
+            if journal::is_cleared(&DeliveryDir(path.clone()).journal())? {
+                return Ok(None);
+            }
+            recover_delivery(&OpenDelivery::open(deliveries, &name)?)
         };
         match recovery() {
             Ok(None) => {}

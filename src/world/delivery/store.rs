@@ -409,15 +409,13 @@ impl DeliverySource {
 /// # Errors
 /// One of them cannot be read. A damaged one names no other directory.
 fn is_foreign(delivery_dir: &DeliveryDir) -> Result<bool> {
-    let written_seal = match journal::read_seal(&delivery_dir.journal())? {
-        Some(seal) => Some(seal),
-        None => {
-            let bytes = read_regular_file(&delivery_dir.source_file(), SOURCE_BYTES_MAX)?;
-            let delivery_file =
-                bytes.and_then(|bytes| serde_json::from_slice::<DeliveryFile>(&bytes).ok());
-            delivery_file.map(|delivery_file| delivery_file.seal)
-        }
-    };
+    let mut written_seal = journal::read_seal(&delivery_dir.journal())?;
+    if written_seal.is_none() {
+        let bytes = read_regular_file(&delivery_dir.source_file(), SOURCE_BYTES_MAX)?;
+        let delivery_file =
+            bytes.and_then(|bytes| serde_json::from_slice::<DeliveryFile>(&bytes).ok());
+        written_seal = delivery_file.map(|delivery_file| delivery_file.seal);
+    }
     let seal = delivery_dir.seal()?;
     Ok(written_seal.is_some_and(|written_seal| written_seal != seal))
 }

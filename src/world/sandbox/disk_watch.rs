@@ -92,14 +92,11 @@ impl DiskReserve {
             free_bytes_min: limits.disk_free_bytes.min(share),
             ..DiskWatch::new(Vec::new(), &limits)
         };
-        match watch.time_to_fill(space_left) {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                self.was_met.store(true, Ordering::Relaxed);
-                let reason = "the disk is nearly full: the rest is reserved for massgen's records";
-                Err(FileSystemError::Limit(reason))
-            }
-        }
+        watch.time_to_fill(space_left).map(drop).map_err(|_| {
+            self.was_met.store(true, Ordering::Relaxed);
+            let reason = "the disk is nearly full: the rest is reserved for massgen's records";
+            FileSystemError::Limit(reason)
+        })
     }
 
     /// Returns whether a write was refused.
