@@ -25,7 +25,7 @@ use crate::cli::result_builder::RunStart;
 use crate::cli::resume::resume_command_line;
 use crate::cli::run::{PreparedRun, reject_parking};
 use crate::cli::run_observer::RunObserver;
-use crate::cli::standard_stream::RunEnd;
+use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::page_run::PageRun;
@@ -190,7 +190,7 @@ pub(crate) async fn execute_and_show(
         sessions: request.layout.sessions.clone(),
     };
     let is_writable = is_open_for_writing(&request);
-    let end = RunEnd::new(&stop, Some(request.config.timeouts.orchestrator_seconds));
+    let end = RunEndSignal::new(&stop, Some(request.config.timeouts.orchestrator_seconds));
     output.set_run_end(Some(end.clone()));
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());

@@ -12,7 +12,7 @@ use crate::cli::approval_prompt::ask_approval;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::run_observer::RunObserver;
-use crate::cli::standard_stream::RunEnd;
+use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::{KeyboardReader, SteeringInput};
 use crate::error::{Error, Result};
 use crate::event::{Event, RunEvent};
@@ -93,7 +93,7 @@ impl TerminalQuestions {
                     .map(|decision| answer.send(decision).is_ok())
             }
         };
-        if is_answered != Some(true) && !self.stop.is_cancelled() {
+        if is_answered != Some(true) {
             output.note("the question was not answered");
         }
     }
@@ -106,7 +106,7 @@ impl TerminalQuestions {
 /// is not read, its limits continue to apply.
 pub(crate) async fn follow_run<T: Send + 'static>(
     run: impl Future<Output = Result<T>> + Send + 'static,
-    end: RunEnd,
+    end: RunEndSignal,
     events: Receiver<Event>,
     observer: RunObserver<'_, '_>,
     questions: TerminalQuestions,

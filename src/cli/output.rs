@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 
-use crate::cli::standard_stream::{RunEnd, StandardStream, StreamName, WriteLimit};
+use crate::cli::standard_stream::{RunEndSignal, StandardStream, StreamName, WriteLimit};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
@@ -239,7 +239,7 @@ impl CliOutput<'static> {
 impl<'w> CliOutput<'w> {
     /// Sets when the run that is shown is to end: a reader who does not read does not prevent that.
     /// `None` after a run of a session.
-    pub(crate) fn set_run_end(&self, end: Option<RunEnd>) {
+    pub(crate) fn set_run_end(&self, end: Option<RunEndSignal>) {
         self.write_limit.set(end);
     }
 

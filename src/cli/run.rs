@@ -28,7 +28,7 @@ use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
 use crate::cli::run_directory::{
     DirectoryDecision, ask_about_directory, remember_closed_directory,
 };
-use crate::cli::standard_stream::RunEnd;
+use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
@@ -109,7 +109,7 @@ async fn execute_task(
     } else {
         listen(host.hangup)?
     };
-    output.set_run_end(Some(RunEnd::new(&stop, None)));
+    output.set_run_end(Some(RunEndSignal::new(&stop, None)));
     if arguments.display.screen_reader {
         output.disable_transients();
     }

@@ -31,11 +31,11 @@ pub(crate) enum StreamName {
 
 /// What ends the wait for a reader, for all streams that share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WriteLimit(Arc<Mutex<Option<RunEnd>>>);
+pub(crate) struct WriteLimit(Arc<Mutex<Option<RunEndSignal>>>);
 
 /// When a run is to end.
 #[derive(Clone, Debug)]
-pub(crate) struct RunEnd {
+pub(crate) struct RunEndSignal {
     stop: ShutdownSignal,
     time_limit: Option<(Stopwatch, Duration)>,
     /// Cancelled when the run has ended before its time limit, which then has no meaning any more.
@@ -60,11 +60,11 @@ struct StreamThread {
 
 impl WriteLimit {
     /// Sets when the run is to end; `None` if nothing is to end.
-    pub(crate) fn set(&self, end: Option<RunEnd>) {
+    pub(crate) fn set(&self, end: Option<RunEndSignal>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end;
     }
 
-    fn get(&self) -> Option<RunEnd> {
+    fn get(&self) -> Option<RunEndSignal> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -72,7 +72,7 @@ impl WriteLimit {
     }
 }
 
-impl RunEnd {
+impl RunEndSignal {
     /// Returns the end of a run that `stop` ends, or else `seconds_max` from now if it has a time
     /// limit.
     pub(crate) fn new(stop: &ShutdownSignal, seconds_max: Option<u64>) -> Self {
@@ -115,7 +115,7 @@ impl StandardStream {
 
     /// Writes a piece, and waits until it is written, or until `end` is due and the reader has not
     /// taken it in [`UNREAD_TIME_MAX`].
-    fn write_piece(&mut self, piece: &[u8], end: &RunEnd) -> io::Result<()> {
+    fn write_piece(&mut self, piece: &[u8], end: &RunEndSignal) -> io::Result<()> {
         let thread = match self.thread.take() {
             Some(thread) => thread,
             None => StreamThread::start(self.name)?,

@@ -48,7 +48,7 @@ pub struct RecordedAnswer {
 pub struct AnswerSnapshot {
     /// Its path.
     pub path: RealPath,
-    /// What was left out, one sentence each.
+    /// What is missing in it, one sentence each.
     pub omissions: Vec<String>,
     /// Notes for the user about it, one sentence each.
     pub notes: Vec<String>,

@@ -246,7 +246,7 @@ fn names_of_configs_models_agents_sessions_runs_and_batches_are_completed_in_eac
         let project = Project::new()
             .file(".massgen/config.yaml", config)
             .file(".massgen/kept_team.yaml", config)
-            .dir(".massgen/sessions/session_20260102_030405_abcd")
+            .dir(".massgen/sessions/session_20260102_030405_abcd/turn_1")
             .dir(".massgen/massgen_logs/log_20260102_030405_123456/turn_1")
             .file(".massgen/batches/batch_20260102_030405_abcd/batch.json", "");
         let mut lines = COMPLETED.to_vec();

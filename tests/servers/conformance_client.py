@@ -12,10 +12,15 @@ here = os.path.dirname(os.path.abspath(__file__))
 home = tempfile.mkdtemp(prefix="home.", dir=here)
 os.chdir(home)
 
-# A browser that agrees to everything.
+# A browser that follows the redirect of the file that it is given, and agrees to everything.
+BROWSER = """#!/usr/bin/python3
+import html, re, sys, urllib.request
+page = urllib.request.urlopen(sys.argv[1]).read().decode()
+urllib.request.urlopen(html.unescape(re.search('url=([^"]*)', page)[1])).read()
+"""
 os.mkdir("bin")
 with open("bin/xdg-open", "w") as file:
-    file.write("#!/usr/bin/python3\nimport sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
+    file.write(BROWSER)
 os.chmod("bin/xdg-open", 0o755)
 
 def tool(name, /, **arguments):

@@ -9,7 +9,7 @@ globalThis.window = globalThis;
 globalThis.addEventListener = () => {};
 globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
 globalThis.HTMLElement = class {};
-globalThis.sessionStorage = { getItem: () => 'say it', setItem() {} };
+globalThis.sessionStorage = { getItem: (name) => (name === 'massgen-pasted' ? null : 'say it'), setItem() {} };
 globalThis.location = { hash: '#/new' };
 globalThis.requestAnimationFrame = (draw) => setImmediate(draw);
 /** The element that gets the focus. */

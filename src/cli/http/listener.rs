@@ -102,7 +102,7 @@ impl HttpListener {
 
     /// Answers requests by `routes` until `stop` is cancelled.
     pub(crate) async fn serve(self, routes: Router, stop: &CancellationToken) {
-        let pool = Arc::new(ConnectionPool::default());
+        let pool = Arc::new(HttpConnectionPool::default());
         let mut tasks = JoinSet::new();
         while let Some(stream) = accept_connection(&self.listener, stop).await {
             let connection = pool.add();
@@ -118,7 +118,7 @@ impl HttpListener {
 
 /// The open connections.
 #[derive(Debug, Default)]
-struct ConnectionPool(Mutex<ConnectionLists>);
+struct HttpConnectionPool(Mutex<ConnectionLists>);
 
 #[derive(Debug, Default)]
 struct ConnectionLists {
@@ -131,7 +131,7 @@ struct ConnectionLists {
 /// An open connection. The requests that it carries have it among their extensions.
 #[derive(Debug)]
 pub(crate) struct HttpConnection {
-    pool: Weak<ConnectionPool>,
+    pool: Weak<HttpConnectionPool>,
     /// Set by the first authorized request.
     is_authorized: AtomicBool,
     /// Cancelled when it has to make room for another.
@@ -142,7 +142,7 @@ pub(crate) struct HttpConnection {
 #[derive(Debug)]
 struct PooledConnection(Arc<HttpConnection>);
 
-impl ConnectionPool {
+impl HttpConnectionPool {
     fn lock(&self) -> MutexGuard<'_, ConnectionLists> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -20,7 +20,7 @@ use crate::cli::result_builder::RunStart;
 use crate::cli::resume::ResumedTeam;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::run_observer::RunObserver;
-use crate::cli::standard_stream::RunEnd;
+use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
@@ -363,7 +363,7 @@ impl PipelineLaunch<'_> {
         };
         let questions = interaction.into_questions(stop.graceful.clone());
         // Its stages have the time limits.
-        let end = RunEnd::new(&stop, None);
+        let end = RunEndSignal::new(&stop, None);
         output.set_run_end(Some(end.clone()));
         let (name, dir) = (repository.dir.name(), repository.dir.dir().clone());
         let run_start = RunStart {

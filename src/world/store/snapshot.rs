@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub reused: u64,
     /// The number of newly stored bytes.
     pub stored_bytes: u64,
-    /// What was left out, one sentence each.
+    /// What is missing in it, one sentence each.
     pub omissions: Vec<String>,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
@@ -70,7 +70,7 @@ impl AgentSnapshots {
     }
 
     /// Copies `workspace` to a new directory named after `label`; `None` if it contains no file. It
-    /// is an error if it contains something, and nothing that can be copied.
+    /// is an error if it contains files, and none that can be copied.
     pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
         let staging = StagingDirectory::new(
             self.snapshots_dir
@@ -89,7 +89,7 @@ impl AgentSnapshots {
         let dir = self.snapshots_dir.join(label.to_string());
         staging.publish(&dir)?;
         let path = dir::resolve(&dir)?;
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = special_note(&report, workspace).into_iter().collect();
         if let Err(error) = self.point_at(&path) {
             notes.push(pointer_note(&error));
         }
@@ -112,7 +112,9 @@ impl AgentSnapshots {
     /// the last snapshot. Returns notes for the user.
     pub(crate) fn save(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
         let report = self.copy(workspace, into)?;
-        Ok(omissions(&report, workspace))
+        let mut notes = omissions(&report, workspace);
+        notes.extend(special_note(&report, workspace));
+        Ok(notes)
     }
 
     fn copy(&self, workspace: &AbsPath, into: &AbsPath) -> Result<CopyReport> {
@@ -176,26 +178,23 @@ fn relative_path(from: &RealPath, to: &RealPath) -> PathBuf {
     up.chain(to_names.into_iter().skip(common_count)).collect()
 }
 
-/// Returns what was left out of a copy of `workspace`, one sentence each.
+/// Returns what is missing in a copy of `workspace`, one sentence each.
 fn omissions(report: &CopyReport, workspace: &AbsPath) -> Vec<String> {
-    let omission_counts = [
-        (
-            report.special,
-            "are not regular files (pipes, sockets, devices)",
-        ),
-        (report.unreadable, "cannot be read"),
-        (
-            report.swapped,
-            "were replaced or removed while they were copied",
-        ),
-    ];
-    omission_counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, reason)| {
-            format!("left {count} out of the copy of `{workspace}` that {reason}")
-        })
-        .collect()
+    let unreadable = omission(report.unreadable, "cannot be read", workspace);
+    let replaced = "were replaced or removed while they were copied";
+    let replaced = omission(report.swapped, replaced, workspace);
+    unreadable.into_iter().chain(replaced).collect()
+}
+
+/// Returns the note about pipes, sockets and devices in `workspace`. A copy without them is complete:
+/// they are never delivered.
+fn special_note(report: &CopyReport, workspace: &AbsPath) -> Option<String> {
+    let reason = "are not regular files (pipes, sockets, devices)";
+    omission(report.special, reason, workspace)
+}
+
+fn omission(count: u64, reason: &str, workspace: &AbsPath) -> Option<String> {
+    (count > 0).then(|| format!("left {count} out of the copy of `{workspace}` that {reason}"))
 }
 
 fn pointer_note(error: &Error) -> String {

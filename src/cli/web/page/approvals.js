@@ -24,7 +24,7 @@ const shown = new AnswerHold();
 /** Distinguishes a question from those of all runs. @param {RunStream} stream @param {Question | undefined} question */
 const keyOf = (stream, question) => (question ? `${stream.id} ${question.id}` : '');
 
-/** Sends an answer, once. @param {RunStream} stream @param {Question} question @param {string} kind @param {string} answer */
+/** Sends an answer, once. @param {RunStream} stream @param {Question} question @param {string} kind @param {string | null} answer */
 async function reply(stream, question, kind, answer) {
   const key = keyOf(stream, question);
   if (answered.has(key)) return;
