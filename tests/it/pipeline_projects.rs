@@ -236,7 +236,10 @@ fn type_answers(project: &Project, answers: &[&str]) -> String {
     let mut answered = 0;
     while let Ok(len @ 1..) = reader.read(&mut piece) {
         shown.push_str(&String::from_utf8_lossy(&piece[..len]));
-        if shown.matches("your answer, then Enter?").count() > answered
+        if shown
+            .matches("your answer (Ctrl-D: none), then Enter?")
+            .count()
+            > answered
             && let Some(answer) = answers.next()
         {
             writer.write_all(answer.as_bytes()).unwrap();

@@ -482,7 +482,10 @@ fn a_body_without_a_token_that_does_not_end_is_given_up() {
     let mut slow = server.open(
         "POST",
         "/api/session",
-        &["content-length: 9".to_owned()],
+        &[
+            "content-length: 9".to_owned(),
+            "content-type: application/json".to_owned(),
+        ],
         None,
     );
     slow.write_all(b"{").unwrap();

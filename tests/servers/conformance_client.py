@@ -79,12 +79,12 @@ def write_config(calls):
 
 write_config(calls)
 
-# Answers every question of a server with its default.
+# Answers every question of a server with Enter alone, which takes the default.
 def answer(listener):
     while True:
         connection, _ = listener.accept()
         connection.makefile().readline()
-        connection.sendall(b"{}\n")
+        connection.sendall(b'{"text": ""}\n')
         connection.close()
 
 listener = socket.socket(socket.AF_UNIX)

@@ -57,7 +57,11 @@ impl PlannedTree<'_> {
             let next = at.child(&name)?;
             match self.state(&next, changes) {
                 Ok(PathState::Link { target }) => {
-                    links_left = links_left.checked_sub(1)?;
+                    let Some(left) = links_left.checked_sub(1) else {
+                        // The kernel does not follow it either: a loop leads nowhere.
+                        return Some(at);
+                    };
+                    links_left = left;
                     self.push_target(&target, &mut at, &mut way)?;
                 }
                 Ok(PathState::Nothing | PathState::File(_) | PathState::Directory { .. }) => {
