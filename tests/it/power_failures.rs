@@ -252,9 +252,6 @@ fn each_cell_has_one_result_after_a_power_failure() {
         find(&disk.root, ".massgen/batches/*/results/*").len() >= 2
     });
     disk.cut_power(Some(process));
-    let published = find(&disk.root, ".massgen/batches/*/results/*").len();
-    // The last one may have been visible just before it was on the disk.
-    assert!(published >= 1, "{published}");
     let mut finished = project.retyped(["batch", "resume"]).success();
     for _ in 0..2 {
         finished = finished.then(["batch", "results", "--json"]).success();
