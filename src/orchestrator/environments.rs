@@ -2,7 +2,7 @@
 //! sandboxes, and creates directories and, if the config asks for them, containers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use crate::code_mode::language::ProgramDialect;
@@ -110,19 +110,19 @@ pub struct EnvironmentSpec<'a> {
 /// or a verdict. What it runs must then not depend on what an agent can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
-    /// It has not.
-    None,
-    /// It has.
-    Some,
+    /// It has no more.
+    Ordinary,
+    /// It has more.
+    Privileged,
 }
 
 impl<'a> EnvironmentSpec<'a> {
     /// Returns the privilege of the processes.
     pub fn privilege(self) -> Privilege {
         if self.config.env.is_empty() && self.config.network == NetworkPolicy::Off {
-            Privilege::None
+            Privilege::Ordinary
         } else {
-            Privilege::Some
+            Privilege::Privileged
         }
     }
 
@@ -219,13 +219,7 @@ impl AgentEnvironments {
             hooks,
             members,
         } = specs;
-        let mut builder = EnvironmentBuilder {
-            directories: SandboxDirs::make(&layout.sandboxes)?,
-            sandboxes: Vec::new(),
-            layout,
-            host,
-            privileged_env: without_agent_paths(&host.env, members),
-        };
+        let mut builder = EnvironmentBuilder::new(layout, host, members)?;
         let mut environments = Self::default();
         for spec in commands {
             let directory = builder.directories.agent(spec.id)?;
@@ -243,7 +237,7 @@ impl AgentEnvironments {
                 spec,
                 &directory,
                 ContainerWork::Checks,
-                Privilege::None,
+                Privilege::Ordinary,
             )?;
             if let Some(reason) = check_obstacle(environment.sandbox_level(), spec.grants) {
                 environments
@@ -277,7 +271,8 @@ impl AgentEnvironments {
         for (agent, spec) in external_agents {
             let id = spec.id.clone();
             let directory = builder.directories.external_agent_of(&id)?;
-            let program = builder.build_external_agent(agent, spec, &directory, Privilege::None)?;
+            let program =
+                builder.build_external_agent(agent, spec, &directory, Privilege::Ordinary)?;
             environments.external_agents.insert(id, program);
         }
         for spec in subagent_programs {
@@ -504,17 +499,39 @@ struct EnvironmentBuilder<'b> {
     sandboxes: Vec<((SandboxLevelChoice, Vec<AbsPath>), Sandbox)>,
     layout: &'b RunLayout,
     host: &'b HostEnvironment,
-    /// The variables of massgen, without what leads to where agents may write.
-    privileged_env: BTreeMap<String, String>,
+    members: &'b [TeamMember],
+    /// The variables of massgen, without what leads to where agents may write. Only privileged
+    /// programs need them.
+    privileged_env: OnceLock<BTreeMap<String, String>>,
 }
 
-impl EnvironmentBuilder<'_> {
+impl<'b> EnvironmentBuilder<'b> {
+    fn new(
+        layout: &'b RunLayout,
+        host: &'b HostEnvironment,
+        members: &'b [TeamMember],
+    ) -> Result<Self> {
+        Ok(Self {
+            directories: SandboxDirs::make(&layout.sandboxes)?,
+            sandboxes: Vec::new(),
+            layout,
+            host,
+            members,
+            privileged_env: OnceLock::new(),
+        })
+    }
+
     fn build_commands(
         &mut self,
         spec: EnvironmentSpec<'_>,
         directory: &AbsPath,
     ) -> Result<ExecEnvironment> {
-        self.build_environment(spec, directory, ContainerWork::Commands, Privilege::None)
+        self.build_environment(
+            spec,
+            directory,
+            ContainerWork::Commands,
+            Privilege::Ordinary,
+        )
     }
 
     fn build_program(
@@ -601,8 +618,10 @@ impl EnvironmentBuilder<'_> {
     /// Returns the variables of massgen that a program of this privilege may inherit.
     fn env(&self, privilege: Privilege) -> &BTreeMap<String, String> {
         match privilege {
-            Privilege::None => &self.host.env,
-            Privilege::Some => &self.privileged_env,
+            Privilege::Ordinary => &self.host.env,
+            Privilege::Privileged => self
+                .privileged_env
+                .get_or_init(|| without_agent_paths(&self.host.env, self.members)),
         }
     }
 
@@ -653,7 +672,7 @@ impl EnvironmentBuilder<'_> {
     /// Returns the environment of the hooks about an agent.
     fn build_hooks(&mut self, spec: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
         let directory = self.directories.hooks_of(spec.id)?;
-        let environment = self.build_program(spec, &directory, Privilege::Some)?;
+        let environment = self.build_program(spec, &directory, Privilege::Privileged)?;
         if environment.sandbox_level() == SandboxLevel::Unavailable {
             let subject = format!("the hooks about `{}`", spec.id);
             return Err(no_sandbox_error(&subject, &environment.isolation()));

@@ -77,7 +77,7 @@ pub(super) fn reject_agent_writable_subagent(
     members: &[TeamMember],
     env: &BTreeMap<String, String>,
 ) -> Result<()> {
-    if spec.environment.privilege() == Privilege::None {
+    if spec.environment.privilege() == Privilege::Ordinary {
         return Ok(());
     }
     let command = &spec.program.command;
@@ -130,19 +130,28 @@ pub(super) fn without_agent_paths(
     env: &BTreeMap<String, String>,
     members: &[TeamMember],
 ) -> BTreeMap<String, String> {
-    let is_agents = |path: &str| {
-        let path = AbsPath::new(path);
-        path.is_some_and(|path| !matches!(find_writer_on_way(members, &path), Ok(None)))
-    };
     let without_agents = |(name, value): (&String, &String)| {
-        if name == SEARCH_PATH {
-            let directories = value.split(':').filter(|dir| !is_agents(dir));
-            let search_path = directories.collect::<Vec<_>>().join(":");
-            return Some((name.clone(), search_path));
-        }
-        (!is_agents(value)).then(|| (name.clone(), value.clone()))
+        let value = if name == SEARCH_PATH {
+            without_agent_directories(value, members)
+        } else {
+            Some(value.clone()).filter(|value| !leads_to_agents(value, members))?
+        };
+        Some((name.clone(), value))
     };
     env.iter().filter_map(without_agents).collect()
+}
+
+/// Returns the directories of `search_path` to which `members` may not write.
+fn without_agent_directories(search_path: &str, members: &[TeamMember]) -> String {
+    let directories = search_path.split(':');
+    let safe_directories = directories.filter(|directory| !leads_to_agents(directory, members));
+    safe_directories.collect::<Vec<_>>().join(":")
+}
+
+/// Returns whether `text` is an absolute path that leads to where `members` may write.
+fn leads_to_agents(text: &str, members: &[TeamMember]) -> bool {
+    let path = AbsPath::new(text);
+    path.is_some_and(|path| !matches!(find_writer_on_way(members, &path), Ok(None)))
 }
 
 /// Returns the program that a privileged `command` starts, if it is looked up in `PATH` of `env`:
@@ -153,11 +162,9 @@ pub(super) fn program_in_search_path(
     members: &[TeamMember],
 ) -> Option<AbsPath> {
     let name = command.first().filter(|name| !name.contains('/'))?;
-    let find = |env: &BTreeMap<String, String>| {
-        let search_path = env.get(SEARCH_PATH).map_or("", String::as_str);
-        find_in_search_path(name, search_path)
-    };
-    find(&without_agent_paths(env, members)).or_else(|| find(env))
+    let search_path = env.get(SEARCH_PATH).map_or("", String::as_str);
+    find_in_search_path(name, &without_agent_directories(search_path, members))
+        .or_else(|| find_in_search_path(name, search_path))
 }
 
 /// Rejects a file in a workspace, or a program's directory there: nothing but what agents write can
