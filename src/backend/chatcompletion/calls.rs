@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::backend::CALLS_MAX;
 use crate::backend::conversation::Conversation;
+use crate::backend::{CALLS_MAX, json_bytes};
 use crate::tools::request::CallRequest;
 
 /// The calls of one reply so far, in the order in which they began.
@@ -72,7 +72,7 @@ impl ToolCallAssembler {
             if let Some(extra_content) =
                 piece.get("extra_content").filter(|extra| extra.is_object())
             {
-                self.bytes = self.bytes.saturating_add(extra_content.to_string().len());
+                self.bytes = self.bytes.saturating_add(json_bytes(extra_content));
                 call.extra_content = Some(extra_content.clone());
             }
         }

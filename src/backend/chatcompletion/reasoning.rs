@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::backend::json_bytes;
 use crate::config::vendors::ReasoningEcho;
 
 /// The fields in which vendors send reasoning as text.
@@ -70,8 +71,7 @@ impl ReasoningCollector {
                 self.text.push_str(text);
             }
             for detail in details {
-                let detail_bytes = detail.to_string().len();
-                self.detail_bytes = self.detail_bytes.saturating_add(detail_bytes);
+                self.detail_bytes = self.detail_bytes.saturating_add(json_bytes(detail));
                 self.add_detail(detail);
             }
         }

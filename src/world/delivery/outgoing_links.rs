@@ -103,7 +103,7 @@ impl PlannedTree<'_> {
         let parent_and_name = self.tree.parent_of(rel);
         match parent_and_name.and_then(|(parent, name)| read_state(&parent, name)) {
             Ok((state, _)) => Ok(state),
-            // What another entry replaces has nothing below it, and a device is no link.
+            // What another entry replaces has nothing below it, and a device is not a symlink.
             Err(
                 FileSystemError::Missing
                 | FileSystemError::NotDirectory

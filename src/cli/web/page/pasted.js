@@ -20,7 +20,7 @@ function setParts(known) {
   sessionStorage.setItem(STORED, JSON.stringify(parts));
 }
 
-/** What the server is told; `undefined` if it is not known. */
+/** The parts, as they are sent to the server; `undefined` if they are not known. */
 export const pastedParts = () => parts ?? undefined;
 /** The task is empty: whatever comes next is typed, or noticed here. */
 export const forgetPasted = () => setParts([]);
