@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-use crate::cli::execution::connect_all;
+use crate::cli::execution::{connect_all, own_files};
 use crate::cli::explain::command::describe_isolation;
 use crate::cli::model_prices::uncounted_models_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::roles;
 use crate::cli::run::PreparedRun;
-use crate::cli::team_file::TeamFile;
 use crate::config::AgentConfig;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::pricing_vendor::model_query;
@@ -23,7 +22,6 @@ use crate::orchestrator::memory::{MemoryOrigin, keeps_memory, read_memory};
 use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
 use crate::orchestrator::team::project_instructions::describe_size;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
-use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
 use crate::prompts::{self, TaskPrompt};
 use crate::spending::limits::BudgetLimits;
@@ -62,12 +60,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
         .map(|session| session.session_dir.turns())
         .transpose()?
         .unwrap_or_default();
-    let file = prepared.team_file.as_ref().and_then(TeamFile::path);
-    let own_files: Vec<AbsPath> = file
-        .into_iter()
-        .chain(&prepared.other_files)
-        .cloned()
-        .collect();
+    let own_files = own_files(prepared.team_file.as_ref(), &prepared.other_files);
     let inherited = InheritedPaths {
         own_files: &own_files,
         opened: &prepared.opened_paths,

@@ -431,7 +431,7 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         session,
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
-        invocation: run_invocation(team_file.as_ref(), other_files, &host, arguments),
+        invocation: run_invocation(team_file.as_ref(), &other_files, &host, arguments),
         base: host.cwd,
         telemetry,
         config,
@@ -451,18 +451,13 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
 /// Returns how a run of the team in `file` was started, for its records.
 pub(crate) fn run_invocation(
     file: Option<&TeamFile>,
-    other_files: Vec<AbsPath>,
+    other_files: &[AbsPath],
     host: &Host,
     arguments: &RunArguments,
 ) -> RunInvocation {
-    let config_path = file.and_then(TeamFile::path);
     RunInvocation {
-        config_path: config_path.cloned(),
-        own_files: config_path
-            .cloned()
-            .into_iter()
-            .chain(other_files)
-            .collect(),
+        config_path: file.and_then(TeamFile::path).cloned(),
+        own_files: own_files(file, other_files),
         config_text: file.map(TeamFile::text),
         arguments: host.arguments.clone(),
         detail: if arguments.debug {
@@ -471,6 +466,16 @@ pub(crate) fn run_invocation(
             LogDetail::Plain
         },
     }
+}
+
+/// Returns the files that a run with the config `file` obeys: that one and `other_files`.
+pub(crate) fn own_files(file: Option<&TeamFile>, other_files: &[AbsPath]) -> Vec<AbsPath> {
+    let config_path = file.and_then(TeamFile::path);
+    config_path
+        .into_iter()
+        .chain(other_files)
+        .cloned()
+        .collect()
 }
 
 /// Returns what commands need to know about the process.

@@ -229,7 +229,7 @@ pub(crate) fn build_resumed_request(
         question,
         task: manifest.task,
         host: host_environment(&host),
-        invocation: run_invocation(file.as_ref(), Vec::new(), &host, arguments),
+        invocation: run_invocation(file.as_ref(), &[], &host, arguments),
         base: host.cwd,
         telemetry,
         layout,

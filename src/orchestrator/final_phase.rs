@@ -661,12 +661,13 @@ fn is_in_place(change: &FileChange) -> bool {
 
 /// Returns the changes of a delivery that failed as a whole: one for each root.
 fn failed_changes(roots: &[&Grant], error: &Error) -> Vec<FileChange> {
-    let change = |grant: &&Grant| FileChange {
-        details: None,
-        path: grant.root.clone(),
-        kind: ChangeKind::Failed {
-            reason: format!("{error:#}"),
-        },
+    let change = |grant: &&Grant| {
+        FileChange::new(
+            grant.root.clone(),
+            ChangeKind::Failed {
+                reason: format!("{error:#}"),
+            },
+        )
     };
     roots.iter().map(change).collect()
 }

@@ -290,7 +290,7 @@ impl PipelineLaunch<'_> {
             models: connect_all(&self.config, &self.models, host)?,
             redactor: Redactor::new(secret_values(&self.config, host)),
             telemetry: self.telemetry.clone(),
-            invocation: run_invocation(self.file.as_ref(), Vec::new(), host, self.arguments),
+            invocation: run_invocation(self.file.as_ref(), &[], host, self.arguments),
             host: host_environment(host),
             approvals: ApprovalConfig::default(),
             messages,

@@ -241,6 +241,10 @@ impl LayerPlanner<'_> {
     fn find_outgoing_links(&mut self) {
         let is_of_this_root = |entry: &&DeliveryEntry| entry.root == self.root_number;
         let entries = self.plan.entries.iter().filter(is_of_this_root);
+        let is_link = |entry: &DeliveryEntry| matches!(entry.ours, PathState::Link { .. });
+        if !entries.clone().any(is_link) {
+            return;
+        }
         let mut changes = BTreeMap::new();
         for entry in entries {
             // Of two entries for one name, the one that was planned first counts.

@@ -177,13 +177,11 @@ impl TreeCopyReport {
     /// destination does not need it.
     fn record_denial(&mut self, destination: &ResolvedPath, rel: &RelPath, reason: String) {
         if !is_generated(rel) {
-            self.changes.push(FileChange {
-                details: None,
-                path: destination.join(rel).real().clone(),
-                kind: ChangeKind::Denied {
-                    reason: reason.clone(),
-                },
-            });
+            let kind = ChangeKind::Denied {
+                reason: reason.clone(),
+            };
+            let path = destination.join(rel).real().clone();
+            self.changes.push(FileChange::new(path, kind));
         }
         self.skipped.push((rel.clone(), reason));
     }
@@ -258,14 +256,11 @@ impl TreeCopyReport {
 /// Returns the change that reports a name that was not copied because of `tool_error`.
 fn uncopied_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileChange {
     let reason = tool_error.message.clone();
-    FileChange {
-        details: None,
-        path: destination.real().clone(),
-        kind: match tool_error.outcome {
-            ActionOutcome::Denied => ChangeKind::Denied { reason },
-            ActionOutcome::Done | ActionOutcome::Failed => ChangeKind::Failed { reason },
-        },
-    }
+    let kind = match tool_error.outcome {
+        ActionOutcome::Denied => ChangeKind::Denied { reason },
+        ActionOutcome::Done | ActionOutcome::Failed => ChangeKind::Failed { reason },
+    };
+    FileChange::new(destination.real().clone(), kind)
 }
 
 impl CopyRoute<'_> {
@@ -346,11 +341,7 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         (Err(error), _) => return Err(tool_error(error)),
     };
     result.map_err(tool_error)?;
-    Ok(FileChange {
-        details: None,
-        path: destination.real().clone(),
-        kind,
-    })
+    Ok(FileChange::new(destination.real().clone(), kind))
 }
 
 fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {

@@ -225,11 +225,7 @@ pub(super) fn remove_name(
     });
     removal.map_err(|error| ToolError::failed_at(gate, "delete", path, error))?;
     gate.history().record_removal(path.real());
-    Ok(FileChange {
-        details: None,
-        path: path.real().clone(),
-        kind: ChangeKind::Deleted,
-    })
+    Ok(FileChange::new(path.real().clone(), ChangeKind::Deleted))
 }
 
 fn remove_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {

@@ -126,11 +126,7 @@ pub(super) fn put(
         history.record_base(path.real().clone(), user_meta.version);
     }
     history.record_write(path.real().clone(), new_meta.version);
-    Ok(FileChange {
-        details: None,
-        path: path.real().clone(),
-        kind,
-    })
+    Ok(FileChange::new(path.real().clone(), kind))
 }
 
 /// Returns the durability of a write: the user's files are on disk before the call returns, except
@@ -235,11 +231,10 @@ fn keep_agents_version(
     let staged_file = stage_file(&dir, source, None)?;
     let _placed =
         staged_file.place_at(name, ReplacePolicy::Anything, PlacementDurability::Synced)?;
-    Ok(Some(FileChange {
-        details: None,
-        path: target.real().clone(),
-        kind: ChangeKind::Conflict {
+    Ok(Some(FileChange::new(
+        target.real().clone(),
+        ChangeKind::Conflict {
             kept: conflicts.dir.join(&rel),
         },
-    }))
+    )))
 }

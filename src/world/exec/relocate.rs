@@ -78,11 +78,7 @@ fn rename(
     let (from_dir, from_name) = source.dir().parent_of(&from)?;
     let (to_dir, to_name) = destination.dir().make_parent_of(&to)?;
     from_dir.rename_new(from_name, &to_dir, to_name)?;
-    let change = |path: &ResolvedPath, kind| FileChange {
-        details: None,
-        path: path.real().clone(),
-        kind,
-    };
+    let change = |path: &ResolvedPath, kind| FileChange::new(path.real().clone(), kind);
     Ok(vec![
         change(destination, ChangeKind::Created),
         change(source, ChangeKind::Deleted),
