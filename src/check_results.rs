@@ -88,6 +88,16 @@ pub struct ChangeCounts {
     pub removed: u64,
 }
 
+impl ChangeCounts {
+    /// Adds a changed file with these numbers of added and removed lines of text.
+    pub fn add_file(&mut self, (added, removed): (usize, usize)) {
+        let add = |sum: u64, lines| sum.saturating_add(u64::try_from(lines).unwrap_or(u64::MAX));
+        self.files = self.files.saturating_add(1);
+        self.added = add(self.added, added);
+        self.removed = add(self.removed, removed);
+    }
+}
+
 /// Standing of an answer, which decides whether it takes precedence over others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckStanding {
@@ -123,6 +133,17 @@ impl CheckResults {
             Some(_) => CheckStanding::Fails,
             None => CheckStanding::Holds,
         }
+    }
+
+    /// Returns why the first required check that could not run did not.
+    pub fn prevented_requirement(&self) -> Option<(&str, &str)> {
+        self.unmet_requirements().find_map(|result| {
+            if let CheckVerdict::NotRun { reason } = &result.verdict {
+                Some((result.check.as_str(), reason.as_str()))
+            } else {
+                None
+            }
+        })
     }
 
     /// Returns whether a required check ran to its end and failed.

@@ -26,6 +26,7 @@ pub mod sandbox_policy;
 pub mod hooks;
 pub mod mentions;
 pub mod check_results;
+pub mod answer_changes;
 pub mod config;
 pub mod layout;
 pub mod ballot;

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::iter;
 use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::{AsciiSet, CONTROLS};
@@ -334,6 +335,22 @@ impl fmt::Display for RelPath {
             self.0.display().fmt(f)
         }
     }
+}
+
+/// Returns the parts of `text` that may be paths: the whole, what follows a `=`, what is between the
+/// characters that separate paths in lists, assignments and code, and what follows the letters of an
+/// option or a variable, as in `-I/usr/include`.
+pub fn possible_paths(text: &str) -> impl Iterator<Item = &str> {
+    let is_separator = |c: char| c.is_whitespace() || "=:;,'\"`()[]{}<>|&".contains(c);
+    let value = text.split_once('=').map(|(_, value)| value);
+    let parts = iter::once(text)
+        .chain(value)
+        .chain(text.split(is_separator));
+    let parts = parts.filter(|part| !part.is_empty());
+    parts.flat_map(|part| {
+        let absolute_part = part.find('/').and_then(|start| part.get(start..));
+        [Some(part), absolute_part].into_iter().flatten()
+    })
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ unprivileged() {
   binaries=$(test_binaries) || return 1
   # Unit tests and integration tests are named alike: by the module that they belong to.
   local chosen=(
-    world:: sandbox_policy:: chaos:: code_attacks::the_gate_and_the_sandbox_alone_stop_every_python
+    world:: sandbox_policy:: attempts:: chaos:: code_attacks::the_gate_and_the_sandbox_alone_stop_every_python
     command_runs:: delivery:: disk:: doctor:: exec:: gate:: git:: hooks:: hostile:: locks::
     pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper:: sandbox_landlock:: sandboxes::
     selftest:: single_calls:: final_overlay:: store:: undo::
@@ -247,11 +247,9 @@ need npm npm
 need chromium chromium
 need zsh zsh
 need fish fish
-# Queues for batches: a cluster of four nodes, a queue that massgen knows by its commands only, and
-# the client of clusters whose API is that of the tests.
+# Queues for batches: a cluster of four nodes, and a queue of one machine.
 need /usr/sbin/slurmctld slurm-wlm munge task-spooler openssh-server
 need tsp task-spooler
-need kubectl kubernetes-client
 need /usr/sbin/munged munge
 need /usr/sbin/sshd openssh-server
 need /usr/bin/pip3 python3-pip
@@ -297,7 +295,6 @@ if [ "$(id -u)" = 0 ]; then
   count "tests without rights" unprivileged
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     count "tests with Podman" with_podman
-    check "batches on Kubernetes" bash tests/kubernetes.sh "${CARGO_TARGET_DIR:-target}/debug/massgen"
   fi
 fi
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Everything that tests/all.sh checks, with what depends on chance repeated many times, all tests as a
-# user without rights, the configs of the Python MassGen, batches on a real Kubernetes, and the decoders fuzzed
-# for minutes. Takes hours on a small machine.
+# user without rights, the configs of the Python MassGen, and the decoders fuzzed for minutes. Takes hours on a small machine.
 set -euo pipefail
 export MASSGEN_TEST_LONG=1
 export MASSGEN_TEST_DIFFERENTIAL_CASES=${MASSGEN_TEST_DIFFERENTIAL_CASES:-50000}

@@ -74,7 +74,7 @@ impl AgentBudget {
         let key = UsageKey {
             agent: self.agent.clone(),
             model: Arc::clone(&model.name),
-            phase,
+            phase: phase.into(),
         };
         self.ledger().charge(key, usage, cost);
         cost

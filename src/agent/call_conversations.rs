@@ -12,12 +12,13 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::call_progress::CallProgress;
 use crate::agent::calls::RequestedToolCall;
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
-use crate::agent::preparation::PreparingAgent;
 use crate::agent::recorded_conversation::{RecordedConversation, RecordedSubagent};
+use crate::agent::separate_requests::AskedAgent;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
@@ -105,8 +106,8 @@ impl ModelSession {
 }
 
 impl CallConversations {
-    /// Returns what the conversations of `agent` before the first round share.
-    pub(super) fn before_rounds(agent: PreparingAgent) -> Self {
+    /// Returns what the conversations of `agent` outside its rounds share.
+    pub(super) fn outside_rounds(agent: AskedAgent) -> Self {
         Self {
             agent: agent.id,
             models: agent.models,
@@ -170,7 +171,7 @@ impl CallConversations {
         if let Some(report) = recorded_subagent.and_then(RecordedSubagent::report) {
             return report;
         }
-        if cancellation.is_cancelled() {
+        if cancellation.is_cancelled() || self.end_signal.is_cancelled() {
             return SubagentReport {
                 status: SubagentStatus::Cancelled,
                 answer: String::new(),
@@ -195,13 +196,22 @@ impl CallConversations {
         let (seconds_max, limit) = (setup.seconds_max, setup.limit);
         let session = self.session(call_id, setup, recorded_conversation, events);
         let (mut answer, work_end) = (String::new(), self.time_limit(start, seconds_max));
+        // A conversation may run on a thread of its own, and learns of the agent's end when the agent
+        // does. `cancellation` is not made of `end_signal`: a token that others are made of is cancelled
+        // after the one that it is made of, and the run's own token ends the questions to the user.
+        let cancelled = async {
+            tokio::select! {
+                () = cancellation.cancelled() => {}
+                () = self.end_signal.cancelled() => {}
+            }
+        };
         let run_session = async {
             // The session is dropped at the end of this block, which closes the channel.
             let mut session = session;
             tokio::select! {
                 // A call that was denied only because the run is ending leads to no further step.
                 biased;
-                () = cancellation.cancelled() => {
+                () = cancelled => {
                     (SubagentStatus::Cancelled, Some("the call was cancelled".to_owned()))
                 }
                 end = work(&mut session, &mut answer) => end,
@@ -279,6 +289,7 @@ impl CallConversations {
             compaction_trigger: self.compaction_trigger.for_subagent(),
             debug_pause: None,
             vendor_requests: VendorRequestCount::default(),
+            call_progress: CallProgress::default(),
             paid_media: None,
             call_scope: Some(format!("{call_id}/{}", setup.task.id)),
         };

@@ -13,7 +13,7 @@ use crate::agent::recorded_conversation::{EffectPersistence, ToolResultContent};
 use crate::event::{Event, NestedRefusal, ToolEvent};
 use crate::hooks::HookEvent;
 use crate::permissions::grant::{Permission, Phase};
-use crate::prompts;
+use crate::prompts::call_answers;
 use crate::text::truncate;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
@@ -114,10 +114,11 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
         .collect()
 }
 
-/// Returns whether a call has effects outside the agent's paths, which must not be repeated even if
-/// its effects on the paths are gone.
-fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
+/// Returns whether a call is not repeated even if its effects on the agent's paths are gone: it has
+/// effects outside of them, or none.
+fn is_never_repeated(call: &Result<ToolCall, String>) -> bool {
     match call {
+        Ok(ToolCall::ExecuteCommand { answer, .. }) => answer.is_some(),
         Ok(ToolCall::CallServer(call)) => call.outside == OutsideEffects::Some,
         // What subagents have done is in the workspace, which is never reset; a vendor was paid.
         Ok(ToolCall::SpawnSubagents { .. } | ToolCall::AskVendor { .. }) => true,
@@ -139,6 +140,8 @@ impl ModelSession {
     /// Executes `calls`, adds one result for each in their order, and returns their effects. No
     /// call begins after the deadline.
     pub async fn execute_calls(&mut self, calls: Vec<RequestedToolCall>) -> ToolEffects {
+        let has_valid_calls = calls.is_empty() || calls.iter().any(|call| call.call.is_ok());
+        self.call_progress.count_reply(has_valid_calls);
         let (calls, excess_calls) = self.split_at_limit(calls).await;
         let mut effects = ToolEffects::default();
         let mut results = Vec::new();
@@ -157,12 +160,13 @@ impl ModelSession {
             }
         }
         results.extend(self.read_concurrently(reads).await);
+        let is_repeating = self.call_progress.count_results(&results);
         for (request, result) in results {
             let message = self.result_message(&request, result);
             self.conversation.push(message);
         }
         for call in late_calls {
-            self.add_call_result(&call.request.id, prompts::tools_closed());
+            self.add_call_result(&call.request.id, call_answers::tools_closed());
         }
         for call in excess_calls {
             // A subagent decides nothing; it ends with a text, as a final agent does.
@@ -170,7 +174,10 @@ impl ModelSession {
                 Some(_) => Phase::Final,
                 None => self.phase,
             };
-            self.add_call_result(&call.request.id, prompts::no_calls_left(phase));
+            self.add_call_result(&call.request.id, call_answers::no_calls_left(phase));
+        }
+        if is_repeating {
+            self.add_user_message(call_answers::calls_repeated());
         }
         effects
     }
@@ -229,8 +236,7 @@ impl ModelSession {
         });
         let (result, effects) = match recorded_result {
             Some((result, persistence))
-                if persistence == EffectPersistence::Present
-                    || has_lasting_outside_effects(&call) =>
+                if persistence == EffectPersistence::Present || is_never_repeated(&call) =>
             {
                 self.count_recorded_requests(&request.id, &call);
                 self.restore_access_history(&request.id, call).await;
@@ -308,7 +314,7 @@ impl ModelSession {
                 self.execute_through_gate(request, call, gate.clone()).await
             }
             (Ok(_), _) => {
-                let reason = prompts::not_offered(&request.name);
+                let reason = call_answers::not_offered(&request.name);
                 self.reject_call(request, reason, Some("not-offered")).await
             }
         }
@@ -342,7 +348,7 @@ impl ModelSession {
                 return (reason, ToolEffects::from_denial(denial));
             }
             Err(_) => {
-                let reason = prompts::call_interrupted().to_owned();
+                let reason = call_answers::call_interrupted().to_owned();
                 return self.reject_call(request, reason, None).await;
             }
         };
@@ -372,7 +378,7 @@ impl ModelSession {
             }
         };
         let interrupted_observation =
-            |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
+            |_| Observation::new(ActionOutcome::Failed, call_answers::call_interrupted());
         let observation = execution_result.unwrap_or_else(interrupted_observation);
         let summary = truncate(
             observation.summary.as_ref().unwrap_or(&observation.content),

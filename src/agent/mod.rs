@@ -8,6 +8,7 @@ mod uploads;
 mod images;
 pub mod message_reader;
 pub mod recorded_conversation;
+pub mod call_progress;
 pub mod deadline;
 pub mod presentation;
 mod request_guard;
@@ -20,7 +21,7 @@ mod call_conversations;
 pub mod subagents;
 pub mod vendor_tools;
 mod media;
-pub mod preparation;
+pub mod separate_requests;
 pub mod debug_pause;
 pub mod user_messages;
 
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::call_progress::CallProgress;
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::debug_pause::DebugPause;
@@ -102,6 +104,8 @@ pub struct ModelSession {
     pub debug_pause: Option<DebugPause>,
     /// The number of its requests that used tools of its vendor or had media made.
     pub vendor_requests: VendorRequestCount,
+    /// Whether its calls get it anywhere.
+    pub call_progress: CallProgress,
     /// Where the media that it has made are kept, if they are.
     pub paid_media: Option<PaidMedia>,
     /// For a subagent, what its call ids are prefixed with so that they differ from those of its

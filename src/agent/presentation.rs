@@ -7,6 +7,7 @@ use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::backend::BackendError;
 use crate::event::RunEvent;
 use crate::prompts;
+use crate::prompts::call_answers;
 use crate::tools::workflow::{
     ModelCall, WorkflowCall, is_workflow_tool, parse_model_call, presented_text,
 };
@@ -90,7 +91,7 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         let calls = reply.calls.into_iter().map(|request| {
             let call = match parse_model_call(&request.name, &request.arguments, &session.served) {
                 Ok(ModelCall::Tool(call)) => Ok(call),
-                Ok(ModelCall::Workflow(_)) => Err(prompts::voting_is_over().to_owned()),
+                Ok(ModelCall::Workflow(_)) => Err(call_answers::voting_is_over().to_owned()),
                 Err(error) => Err(error.to_string()),
             };
             RequestedToolCall { request, call }

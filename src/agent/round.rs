@@ -14,8 +14,10 @@ use crate::agent::calls::RequestedToolCall;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::{AnswerVisibility, VisibilityCursor};
 use crate::ballot::BallotRefusal;
+use crate::check_results::CheckResults;
 use crate::event::CoordinationEvent;
 use crate::id::{AgentNumber, AnswerLabel};
+use crate::prompts::call_answers;
 use crate::prompts::{self, AnswerView};
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
@@ -145,6 +147,13 @@ pub enum SubmissionResponse {
         /// The label of the agent's answer, if it submitted one.
         accepted: Option<AnswerLabel>,
     },
+    /// It counted but failed a required check, and the agent is to repair it.
+    Repair {
+        /// The label of the answer.
+        answer: AnswerLabel,
+        /// The results of the checks.
+        check_results: CheckResults,
+    },
     /// The coordination is over for this agent.
     Closed,
 }
@@ -165,7 +174,7 @@ pub struct QueuedSubmission {
 pub struct CoordinatorHandle {
     /// The agent's anonymous number.
     pub me: AgentNumber,
-    /// How many agents take part.
+    /// How many agents see each other's answers.
     pub agents: usize,
     /// Sends submissions.
     pub submissions: mpsc::Sender<QueuedSubmission>,
@@ -342,10 +351,14 @@ impl RoundLoop {
             let (decisions, tool_calls) = partition_calls(reply.calls, &self.session.served);
             let has_no_calls = decisions.is_empty() && tool_calls.is_empty();
             self.use_tools(tool_calls).await;
-            match round_decision(decisions) {
+            match round_decision(decisions, self.answers_seen > 0) {
                 RoundDecision::Contradiction(ids) => {
                     for id in ids {
-                        self.session.add_call_result(&id, prompts::one_decision());
+                        self.session
+                            .add_call_result(&id, call_answers::one_decision());
+                    }
+                    if self.count_rejection().await.is_none() {
+                        return;
                     }
                 }
                 RoundDecision::None if has_no_calls => {
@@ -354,7 +367,11 @@ impl RoundLoop {
                     }
                 }
                 RoundDecision::None => {}
-                RoundDecision::One { id, call } => {
+                RoundDecision::One { id, call, left_out } => {
+                    if let Some(id) = left_out {
+                        let answer = call_answers::decision_left_out();
+                        self.session.add_call_result(&id, answer);
+                    }
                     if self.handle_decision(&id, call, reply.text).await.is_none() {
                         return;
                     }
@@ -402,7 +419,9 @@ impl RoundLoop {
             self.round.answers_shown.saturating_add(unseen.len())
         };
         if !unseen.is_empty() {
-            self.session.add_user_message(prompts::new_answers(&unseen));
+            let trial = self.open_answers(&unseen);
+            self.session
+                .add_user_message(prompts::new_answers(&unseen, trial));
             self.emit_answers_shown(&unseen).await;
         }
     }
@@ -449,6 +468,19 @@ impl RoundLoop {
         unseen
     }
 
+    /// Lets the agent run commands on `answers`, if it may. Returns one of them.
+    fn open_answers(&self, answers: &[AnswerView]) -> Option<AnswerLabel> {
+        let trial_answers = self.session.gate.as_ref()?.trial_answers()?;
+        let mut trial = None;
+        for answer in answers {
+            if let Some(layers) = &answer.layers {
+                trial_answers.add(answer.label, layers.clone());
+                trial = Some(answer.label);
+            }
+        }
+        trial
+    }
+
     fn has_answered(&self) -> bool {
         let answer_log = self.coordinator.answers.borrow();
         let mut answers = answer_log.answers.iter();
@@ -471,7 +503,7 @@ impl RoundLoop {
         if self.round.clock_state() == RoundClock::ToolsClosed {
             for call in calls {
                 self.session
-                    .add_call_result(&call.request.id, prompts::tools_closed());
+                    .add_call_result(&call.request.id, call_answers::tools_closed());
             }
         } else {
             self.session.tools_until = self.round.tools_end();
@@ -502,8 +534,8 @@ impl RoundLoop {
             }
             WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
                 self.session
-                    .add_call_result(id, prompts::nothing_to_judge());
-                return Some(());
+                    .add_call_result(id, call_answers::nothing_to_judge());
+                return self.count_rejection().await;
             }
         };
         self.submit_and_handle(Some(id), submission).await
@@ -519,42 +551,63 @@ impl RoundLoop {
         match self.submit(submission).await {
             SubmissionResponse::Closed => None,
             SubmissionResponse::Refused(refusal) => {
-                let reason = prompts::submission_refused(&refusal);
+                let reason = call_answers::submission_refused(&refusal);
                 self.add_response(id, reason);
+                self.round.is_outdated = refusal == BallotRefusal::Outdated;
                 // A decision that is outdated by new answers or messages is not the agent's fault,
                 // and the number of these is limited.
-                if !matches!(
+                if matches!(
                     refusal,
                     BallotRefusal::Outdated | BallotRefusal::UnreadMessage
                 ) {
-                    self.round.rejections = self.round.rejections.saturating_add(1);
+                    Some(())
+                } else {
+                    self.count_rejection().await
                 }
-                self.round.is_outdated = refusal == BallotRefusal::Outdated;
-                if self.round.rejections >= REJECTIONS_MAX {
-                    self.stop("its decisions were rejected too often".into(), false)
-                        .await;
-                    return None;
-                }
-                Some(())
             }
             SubmissionResponse::Judge { accepted } => {
                 let confirmation = accepted.map_or_else(
-                    || prompts::vote_counted().to_owned(),
-                    prompts::answer_accepted,
+                    || call_answers::vote_counted().to_owned(),
+                    call_answers::answer_accepted,
                 );
                 self.add_response(id, confirmation);
                 let unseen = self.take_unseen_answers(None).await;
+                let trial = self.open_answers(&unseen);
+                let me = self.coordinator.me;
                 self.session
-                    .add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
+                    .add_user_message(prompts::judge_answers(&unseen, me, trial));
                 self.emit_answers_shown(&unseen).await;
-                if let Some(hooks) = self.session.gate.as_ref().and_then(Gate::hooks) {
-                    hooks.begin_round();
-                }
-                self.round =
-                    RoundState::start(self.coordinator.limits.later, self.coordinator.limits.grace);
+                self.begin_round();
+                Some(())
+            }
+            SubmissionResponse::Repair {
+                answer,
+                check_results,
+            } => {
+                self.add_response(id, call_answers::answer_failed(answer, &check_results));
+                self.begin_round();
                 Some(())
             }
         }
+    }
+
+    fn begin_round(&mut self) {
+        if let Some(hooks) = self.session.gate.as_ref().and_then(Gate::hooks) {
+            hooks.begin_round();
+        }
+        self.round =
+            RoundState::start(self.coordinator.limits.later, self.coordinator.limits.grace);
+    }
+
+    /// Counts a rejected decision; returns `None` if they were too many and the agent has stopped.
+    async fn count_rejection(&mut self) -> Option<()> {
+        self.round.rejections = self.round.rejections.saturating_add(1);
+        if self.round.rejections < REJECTIONS_MAX {
+            return Some(());
+        }
+        let reason = "its decisions were rejected too often";
+        self.stop(reason.into(), false).await;
+        None
     }
 
     /// Returns the submission of an answer.
@@ -616,14 +669,29 @@ async fn sleep_until_some(time: Option<Instant>) {
 /// The decision that the workflow calls of one reply express.
 enum RoundDecision {
     None,
-    One { id: String, call: WorkflowCall },
+    One {
+        id: String,
+        call: WorkflowCall,
+        /// The id of a decision of the same reply that cannot count.
+        left_out: Option<String>,
+    },
     Contradiction(Vec<String>),
 }
 
-fn round_decision(mut calls: Vec<(String, WorkflowCall)>) -> RoundDecision {
+/// Returns the decision of a reply. Of a vote and an answer, the one counts that can: without
+/// answers to vote for, the answer, and else the vote, which ends the agent's work.
+fn round_decision(mut calls: Vec<(String, WorkflowCall)>, has_seen_answers: bool) -> RoundDecision {
+    let is_vote = |call: &WorkflowCall| matches!(call, WorkflowCall::Vote { .. });
+    let mut left_out = None;
+    if let [(_, first), (_, second)] = calls.as_slice()
+        && is_vote(first) != is_vote(second)
+    {
+        let other = usize::from(is_vote(first) == has_seen_answers);
+        left_out = Some(calls.remove(other).0);
+    }
     match (calls.pop(), calls.is_empty()) {
         (None, _) => RoundDecision::None,
-        (Some((id, call)), true) => RoundDecision::One { id, call },
+        (Some((id, call)), true) => RoundDecision::One { id, call, left_out },
         (Some(last), false) => {
             calls.push(last);
             RoundDecision::Contradiction(calls.into_iter().map(|(id, _)| id).collect())
@@ -666,6 +734,8 @@ mod tests {
             label: AnswerLabel { agent, ordinal },
             content: String::new().into(),
             files: None,
+            diff: None,
+            layers: None,
             check_results: None,
         };
         let answers = vec![

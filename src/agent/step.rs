@@ -23,6 +23,7 @@ use crate::backend::{
 use crate::config::vendors::ImageInput;
 use crate::config::vendors::file_input::ModelFileInput;
 use crate::event::{ModelEvent, ReplyTextKind, RunEvent, StopReason, ToolEvent};
+use crate::prompts::call_answers;
 use crate::text::{escape_name, truncate};
 use crate::world::io::clock::milliseconds;
 use crate::world::io::event_queue::wait_until_recorded;
@@ -41,6 +42,8 @@ const RETRY_WAIT_MAX: Duration = Duration::from_mins(1);
 const COMPACTIONS_MAX: u32 = 4;
 /// Maximum number of times that a paused reply is continued.
 const PAUSES_MAX: u32 = 32;
+/// Maximum number of replies in a row that the output limit may cut in their calls.
+const CUT_REPLIES_MAX: u32 = 3;
 /// Maximum length of a finish reason that is shown, in characters.
 const FINISH_CHARS_MAX: usize = 200;
 /// Maximum length of the text in one event, in bytes, so that queued events are bounded in size.
@@ -142,7 +145,10 @@ impl ModelSession {
         }
         self.show_images().await;
         self.show_user_messages().await;
-        let reply = self.complete_reply().await;
+        let reply = match self.call_progress.stop_reason() {
+            Some(reason) => Err(permanent_error(&reason)),
+            None => self.complete_reply().await,
+        };
         self.messages.count_step();
         if let Err(error) = &reply {
             self.emit(ModelEvent::Failed {
@@ -156,6 +162,7 @@ impl ModelSession {
 
     async fn complete_reply(&mut self) -> Result<ModelReply, BackendError> {
         let mut earlier_text = String::new();
+        let mut cut_replies = 0_u32;
         for _ in 0..PAUSES_MAX {
             let streamed_reply = if let Some(recorded_reply) = self.next_recorded_reply() {
                 recorded_reply?
@@ -166,7 +173,24 @@ impl ModelSession {
             };
             let is_paused =
                 streamed_reply.stop == StopReason::Paused && streamed_reply.reply.calls.is_empty();
+            let is_cut =
+                streamed_reply.stop == StopReason::Length && !streamed_reply.reply.calls.is_empty();
             let mut reply = self.append_reply(streamed_reply);
+            if is_cut {
+                // The last call may lack a part even if its arguments are JSON.
+                for call in &reply.calls {
+                    self.add_call_result(&call.id, call_answers::reply_cut());
+                }
+                cut_replies = cut_replies.saturating_add(1);
+                if cut_replies == CUT_REPLIES_MAX {
+                    let reason = format!(
+                        "the output limit cut {CUT_REPLIES_MAX} replies with calls in a row; raise \
+                         `max_tokens`"
+                    );
+                    return Err(permanent_error(&reason));
+                }
+                continue;
+            }
             reply.text.insert_str(0, &earlier_text);
             if !is_paused {
                 return Ok(reply);

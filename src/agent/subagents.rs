@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup, cancel_when};
@@ -237,10 +238,7 @@ impl SubagentRunner for SubagentCall {
         cancellation: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Vec<SubagentReport>> {
         async move {
-            // They run on a thread of their own, and learn of the agent's end at the same time as
-            // the agent.
-            let token = self.conversations.end_signal.child_token();
-            let token = &token;
+            let token = &CancellationToken::new();
             let conversations = stream::iter(specs).enumerate().map(|(index, spec)| {
                 let setup = self.conversation_setup(spec);
                 async move { (index, self.conversations.run(call_id, setup, token).await) }

@@ -8,18 +8,26 @@ pub mod checklist;
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::ballot::checklist::{ChecklistRule, ScoreProblem};
 use crate::check_results::CheckStanding;
-use crate::config::NoveltyRequirement;
+use crate::config::{NoveltyRequirement, Strategy};
 use crate::id::{AgentNumber, AnswerLabel};
 
 /// Maximum number of answers of one agent if the config sets no limit, so that every coordination
 /// ends.
 pub const ANSWERS_PER_AGENT_MAX: u32 = 32;
+/// Maximum number of answers of an agent that answers alone if the config sets no limit: it may
+/// repair its first one twice.
+pub const INDEPENDENT_ANSWERS_MAX: u32 = 3;
 
 /// The config's rules about answers.
 #[derive(Clone, Copy, Debug)]
 pub struct BallotRules {
+    /// Whether agents vote, or each answers once and alone.
+    pub strategy: Strategy,
     /// Maximum number of answers of one agent.
     pub answers_per_agent_max: u32,
     /// Maximum number of answers of all agents together; `None` sets no limit.
@@ -65,7 +73,8 @@ pub enum RoundOutcome {
 /// An action that follows from an outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BallotEffect {
-    /// The answer counts; a snapshot must be taken.
+    /// The answer counts once [`Ballot::confirm_answer`] is called: its files must be captured and
+    /// checked before.
     AcceptAnswer(AnswerLabel),
     /// The vote counts.
     AcceptVote {
@@ -85,6 +94,8 @@ pub enum BallotEffect {
     VoidVotes(Vec<AgentNumber>),
     /// The agent judges the answers so far, and votes or answers again.
     Judge(AgentNumber),
+    /// The agent's answer failed a required check; the agent repairs it and answers again.
+    Repair(AgentNumber),
     /// The ballot is closed with this result.
     Close(VoteTally),
     /// The ballot is closed without any answer.
@@ -110,7 +121,7 @@ pub enum BallotRefusal {
     Duplicate(AnswerLabel),
     /// The answer has too much in common with this one.
     TooSimilar(AnswerLabel),
-    /// There is nothing to vote for yet.
+    /// There is nothing to vote for yet, or in this run agents answer alone.
     NothingToVoteFor,
     /// The candidate has given no answer, or is not an agent.
     UnknownCandidate {
@@ -133,8 +144,9 @@ pub enum BallotRefusal {
     AlreadyScored,
     /// The agent had not read all messages of the user.
     UnreadMessage,
-    /// The user's hooks rejected it, for this reason. The ballot was not asked.
-    ByHook(String),
+    /// It was rejected outside the ballot, for this reason: by the user's hooks, or because its files
+    /// cannot be captured.
+    External(String),
 }
 
 /// The result of a ballot.
@@ -143,8 +155,44 @@ pub struct VoteTally {
     /// The winning answer: the one with the most votes among those that passed the required checks,
     /// or among all if none did.
     pub winner: AnswerLabel,
+    /// What decided for it.
+    pub reason: WinnerReason,
     /// The votes for each agent with an answer, in registration order.
     pub votes: Vec<(AgentNumber, u32)>,
+}
+
+/// What decided which answer won.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WinnerReason {
+    /// There was no other answer.
+    OnlyAnswer,
+    /// It had more votes than any other answer.
+    MostVotes,
+    /// Others had as many votes; it comes first in the config.
+    FirstOfTie,
+    /// It passed the required checks. Others failed them or, if the first that passes wins, were
+    /// not given yet.
+    PassedChecks,
+    /// A review found it the best of those that passed the required checks.
+    Review,
+    /// It comes first in the config among those that passed the required checks: they change the
+    /// same, or no review decided.
+    FirstPassing,
+}
+
+impl WinnerReason {
+    /// Returns the reason as the end of a sentence that begins with the winner.
+    pub fn text(self) -> &'static str {
+        match self {
+            WinnerReason::OnlyAnswer => "it is the only answer",
+            WinnerReason::MostVotes => "it has the most votes",
+            WinnerReason::FirstOfTie => "it comes first in the config among those with most votes",
+            WinnerReason::PassedChecks => "it passed the required checks, which others failed",
+            WinnerReason::Review => "the review found it the best",
+            WinnerReason::FirstPassing => "it comes first in the config among those that pass",
+        }
+    }
 }
 
 /// What an agent does in the ballot.
@@ -167,6 +215,7 @@ struct BallotVoter {
     state: VoterState,
     answer_count: u32,
     latest_answer: Option<String>,
+    unconfirmed_answer: Option<UnconfirmedAnswer>,
     /// Whether the latest answer passed the required checks.
     standing: CheckStanding,
     /// The number of the last message of the user to it; 0 if there is none.
@@ -182,6 +231,14 @@ impl BallotVoter {
             ordinal: self.answer_count,
         }
     }
+}
+
+/// An answer that waits for its confirmation.
+#[derive(Clone, Debug)]
+struct UnconfirmedAnswer {
+    content: String,
+    /// The number of the last message of the user that its agent had been shown.
+    known_messages: u32,
 }
 
 /// The state of one coordination.
@@ -203,6 +260,7 @@ impl Ballot {
             state: VoterState::Working,
             answer_count: 0,
             latest_answer: None,
+            unconfirmed_answer: None,
             standing: CheckStanding::Holds,
             last_message: 0,
             scored_answers: None,
@@ -240,7 +298,18 @@ impl Ballot {
             return vec![BallotEffect::Refuse { agent, refusal }];
         }
         let mut effects = match outcome {
-            RoundOutcome::Answer { content, .. } => self.apply_answer(index, content),
+            RoundOutcome::Answer {
+                content,
+                known_messages,
+            } => {
+                return self.apply_answer(
+                    index,
+                    UnconfirmedAnswer {
+                        content,
+                        known_messages,
+                    },
+                );
+            }
             RoundOutcome::Vote {
                 candidate,
                 ordinal,
@@ -249,7 +318,7 @@ impl Ballot {
                 ..
             } => self.apply_vote(index, candidate, ordinal, known_answers, &scores),
             RoundOutcome::DropOut => {
-                self.set_state(index, VoterState::DroppedOut);
+                self.set_state(agent, VoterState::DroppedOut);
                 Vec::new()
             }
         };
@@ -275,6 +344,8 @@ impl Ballot {
             }
             voter.last_message = number;
             match voter.state {
+                // It reads the message once the checks of its answer have ended.
+                VoterState::Waiting if voter.unconfirmed_answer.is_some() => continue,
                 VoterState::Working | VoterState::DroppedOut => {}
                 VoterState::Waiting => judges.push(voter.agent),
                 VoterState::Voted(_) => {
@@ -307,13 +378,76 @@ impl Ballot {
         voter.is_some_and(|voter| voter.last_message > known)
     }
 
-    /// Applies the result of the checks on an accepted answer. An answer that has been replaced
-    /// meanwhile changes nothing.
-    pub fn apply_check_standing(&mut self, label: AnswerLabel, standing: CheckStanding) {
-        let mut voters = self.voters.iter_mut();
-        if let Some(voter) = voters.find(|voter| voter.label() == label) {
-            voter.standing = standing;
+    /// Counts an accepted answer whose checks ended with `standing`. Where agents answer alone, one
+    /// that fails is repaired by its agent, as often as the rules allow.
+    pub fn confirm_answer(
+        &mut self,
+        label: AnswerLabel,
+        standing: CheckStanding,
+    ) -> Vec<BallotEffect> {
+        let Some((voter, answer)) = self.take_unconfirmed(label) else {
+            return Vec::new();
+        };
+        voter.answer_count = label.ordinal;
+        voter.latest_answer = Some(answer.content);
+        voter.standing = standing;
+        let is_outdated = voter.last_message > answer.known_messages;
+        self.answer_count = self.answer_count.saturating_add(1);
+        if self.rules.strategy.is_independent() && standing == CheckStanding::Fails {
+            if self.limit_refusal(label.ordinal).is_none() {
+                self.set_state(label.agent, VoterState::Working);
+                return vec![BallotEffect::Repair(label.agent)];
+            }
+        } else if self.rules.strategy == Strategy::FirstPass {
+            return vec![self.close()];
         }
+        if is_outdated {
+            self.set_state(label.agent, VoterState::Working);
+            return vec![BallotEffect::Judge(label.agent)];
+        }
+        let mut voided_voters = Vec::new();
+        for voter in &mut self.voters {
+            if matches!(voter.state, VoterState::Voted(_)) {
+                voter.state = VoterState::Working;
+                voided_voters.push(voter.agent);
+            }
+        }
+        let mut effects = Vec::new();
+        if !voided_voters.is_empty() {
+            effects.push(BallotEffect::VoidVotes(voided_voters.clone()));
+            effects.extend(voided_voters.into_iter().map(BallotEffect::Judge));
+        }
+        effects.extend(self.advance());
+        effects
+    }
+
+    /// Takes back an accepted answer whose files cannot be captured; its agent works on.
+    pub fn withdraw_answer(&mut self, label: AnswerLabel) {
+        if self.take_unconfirmed(label).is_some() {
+            self.set_state(label.agent, VoterState::Working);
+        }
+    }
+
+    fn take_unconfirmed(
+        &mut self,
+        label: AnswerLabel,
+    ) -> Option<(&mut BallotVoter, UnconfirmedAnswer)> {
+        let mut voters = self.voters.iter_mut();
+        let voter = voters.find(|voter| voter.agent == label.agent)?;
+        let answer = voter.unconfirmed_answer.take()?;
+        Some((voter, answer))
+    }
+
+    /// Returns why an agent that has given `answer_count` answers may not give another one, if it may
+    /// not.
+    fn limit_refusal(&self, answer_count: u32) -> Option<BallotRefusal> {
+        let answers_max = self.rules.answers_per_agent_max;
+        if answer_count >= answers_max {
+            return Some(BallotRefusal::AnswerLimit { answers_max });
+        }
+        let shared_max = self.rules.answers_max;
+        let answers_max = shared_max.filter(|max| self.answer_count >= *max)?;
+        Some(BallotRefusal::SharedAnswerLimit { answers_max })
     }
 
     /// Closes the ballot with what there is: the votes that count decide, and without votes the
@@ -326,51 +460,38 @@ impl Ballot {
         }
     }
 
-    fn apply_answer(&mut self, index: usize, content: String) -> Vec<BallotEffect> {
+    fn apply_answer(&mut self, index: usize, answer: UnconfirmedAnswer) -> Vec<BallotEffect> {
         let Some(voter) = self.voters.get(index) else {
             return Vec::new();
         };
-        if let Some(refusal) = self.answer_refusal(voter, &content) {
+        if let Some(refusal) = self.answer_refusal(voter, &answer.content) {
             return vec![BallotEffect::Refuse {
                 agent: voter.agent,
                 refusal,
             }];
         }
-        self.answer_count = self.answer_count.saturating_add(1);
-        let mut effects = Vec::new();
-        if let Some(voter) = self.voters.get_mut(index) {
-            voter.answer_count = voter.answer_count.saturating_add(1);
-            voter.latest_answer = Some(content);
-            // Until the checks on it have ended.
-            voter.standing = CheckStanding::Holds;
-            voter.state = VoterState::Waiting;
-            effects.push(BallotEffect::AcceptAnswer(voter.label()));
-        }
-        let mut voided_voters = Vec::new();
-        for voter in &mut self.voters {
-            if matches!(voter.state, VoterState::Voted(_)) {
-                voter.state = VoterState::Working;
-                voided_voters.push(voter.agent);
-            }
-        }
-        if !voided_voters.is_empty() {
-            effects.push(BallotEffect::VoidVotes(voided_voters.clone()));
-            effects.extend(voided_voters.into_iter().map(BallotEffect::Judge));
-        }
-        effects
+        let Some(voter) = self.voters.get_mut(index) else {
+            return Vec::new();
+        };
+        voter.unconfirmed_answer = Some(answer);
+        voter.state = VoterState::Waiting;
+        vec![BallotEffect::AcceptAnswer(AnswerLabel {
+            agent: voter.agent,
+            ordinal: voter.answer_count.saturating_add(1),
+        })]
     }
 
     fn answer_refusal(&self, voter: &BallotVoter, content: &str) -> Option<BallotRefusal> {
         if content.trim().is_empty() {
             return Some(BallotRefusal::EmptyAnswer);
         }
-        let answers_max = self.rules.answers_per_agent_max;
-        if voter.answer_count >= answers_max {
-            return Some(BallotRefusal::AnswerLimit { answers_max });
+        // An answer that is given alone may be the same as another one, which its agent must not
+        // hear of.
+        if self.rules.strategy.is_independent() {
+            return None;
         }
-        let shared_max = self.rules.answers_max;
-        if let Some(answers_max) = shared_max.filter(|max| self.answer_count >= *max) {
-            return Some(BallotRefusal::SharedAnswerLimit { answers_max });
+        if let Some(refusal) = self.limit_refusal(voter.answer_count) {
+            return Some(refusal);
         }
         let mut answers = self.latest_answers();
         if let Some((label, _)) = answers.find(|(_, other)| other.trim() == content.trim()) {
@@ -411,7 +532,7 @@ impl Ballot {
             .collect::<BTreeSet<_>>()
             .into_iter()
             .collect();
-        if candidates.is_empty() {
+        if candidates.is_empty() || self.rules.strategy.is_independent() {
             return refuse(BallotRefusal::NothingToVoteFor);
         }
         let Some(answer) = self
@@ -428,7 +549,7 @@ impl Ballot {
         if let Some(refusal) = self.score_refusal(index, scores) {
             return refuse(refusal);
         }
-        self.set_state(index, VoterState::Voted(candidate));
+        self.set_state(voter, VoterState::Voted(candidate));
         vec![BallotEffect::AcceptVote { voter, answer }]
     }
 
@@ -439,14 +560,14 @@ impl Ballot {
         let rule = self.rules.checklist?;
         let known_answers = self.answer_count;
         let answers_max = self.rules.answers_per_agent_max;
-        let shared_max = self.rules.answers_max;
-        let is_shared_max_reached = shared_max.is_some_and(|max| known_answers >= max);
+        let answer_count = self.voters.get(index)?.answer_count;
+        let is_at_limit = self.limit_refusal(answer_count).is_some();
         let voter = self.voters.get_mut(index)?;
         let problem = rule.find_problem(scores, voter.answer_count, answers_max);
         if let Some(ScoreProblem::Count { expected }) = problem {
             return Some(BallotRefusal::ScoresMissing { expected });
         }
-        if is_shared_max_reached || voter.answer_count >= answers_max {
+        if is_at_limit {
             return None;
         }
         if voter.scored_answers == Some(known_answers) {
@@ -461,6 +582,10 @@ impl Ballot {
 
     /// Lets waiting agents judge if they have something to judge now, or closes the ballot.
     fn advance(&mut self) -> Vec<BallotEffect> {
+        let mut voters = self.voters.iter();
+        if voters.any(|voter| voter.unconfirmed_answer.is_some()) {
+            return Vec::new();
+        }
         let is_open =
             |voter: &&BallotVoter| matches!(voter.state, VoterState::Working | VoterState::Waiting);
         let open_voters: Vec<&BallotVoter> = self.voters.iter().filter(is_open).collect();
@@ -469,6 +594,13 @@ impl Ballot {
             _ => false,
         };
         if open_voters.is_empty() || has_only_own_answer {
+            return vec![self.close()];
+        }
+        if self.rules.strategy.is_independent() {
+            let is_working = |voter: &&BallotVoter| voter.state == VoterState::Working;
+            if open_voters.iter().any(is_working) {
+                return Vec::new();
+            }
             return vec![self.close()];
         }
         let owes_first_answer = |voter: &&BallotVoter| {
@@ -511,7 +643,7 @@ impl Ballot {
             .filter_map(|voter| Some((voter.label(), voter.latest_answer.as_deref()?)))
     }
 
-    fn candidates(&self) -> impl Iterator<Item = &BallotVoter> {
+    fn candidates(&self) -> impl Iterator<Item = &BallotVoter> + Clone {
         let voters = self.voters.iter();
         voters.filter(|voter| voter.latest_answer.is_some())
     }
@@ -524,13 +656,36 @@ impl Ballot {
         let candidates = self.candidates().map(|candidate| candidate.agent);
         let votes = count_votes(candidates, accepted_votes);
         let agent = most_voted(&self.eligible_votes(&votes)).or_else(|| most_voted(&votes))?;
-        let winner = self
-            .candidates()
-            .find(|candidate| candidate.agent == agent)?;
+        let mut candidates = self.candidates();
+        let winner = candidates.find(|candidate| candidate.agent == agent)?;
         Some(VoteTally {
             winner: winner.label(),
+            reason: self.winner_reason(winner, &votes),
             votes,
         })
+    }
+
+    /// Returns what decided for `winner`.
+    fn winner_reason(&self, winner: &BallotVoter, votes: &[(AgentNumber, u32)]) -> WinnerReason {
+        let votes_for = |agent| {
+            let mut counts = votes.iter().filter(|(candidate, _)| *candidate == agent);
+            counts.next().map_or(0, |(_, count)| *count)
+        };
+        let others = self
+            .candidates()
+            .filter(|other| other.agent != winner.agent);
+        let has_others = others.clone().next().is_some();
+        let mut rivals = others.filter(|other| votes_for(other.agent) >= votes_for(winner.agent));
+        let has_rival = rivals.clone().next().is_some();
+        if !has_others {
+            WinnerReason::OnlyAnswer
+        } else if rivals.any(|other| other.standing != winner.standing) {
+            WinnerReason::PassedChecks
+        } else if has_rival {
+            WinnerReason::FirstOfTie
+        } else {
+            WinnerReason::MostVotes
+        }
     }
 
     /// Returns the votes for agents whose answers passed the required checks.
@@ -545,8 +700,9 @@ impl Ballot {
         votes.filter(|(agent, _)| is_eligible(*agent)).collect()
     }
 
-    fn set_state(&mut self, index: usize, state: VoterState) {
-        if let Some(voter) = self.voters.get_mut(index) {
+    fn set_state(&mut self, agent: AgentNumber, state: VoterState) {
+        let mut voters = self.voters.iter_mut();
+        if let Some(voter) = voters.find(|voter| voter.agent == agent) {
             voter.state = state;
         }
     }
@@ -592,5 +748,7 @@ fn word_overlap(text: &str, other_text: &str) -> f64 {
     }
 }
 
+#[cfg(test)]
+mod interleavings;
 #[cfg(test)]
 mod tests;

@@ -1,17 +1,15 @@
-//! Table tests of single races, and a property test of random interleavings.
-
-use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof};
-use proptest::proptest;
+//! Table tests of single races.
 
 use super::{
-    Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally, count_votes,
-    most_voted,
+    Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally, WinnerReason,
+    count_votes, most_voted,
 };
 use crate::ballot::checklist::ChecklistRule;
-use crate::config::NoveltyRequirement;
+use crate::check_results::CheckStanding;
+use crate::config::{self, NoveltyRequirement};
 use crate::id::{AgentNumber, AnswerLabel};
 
-fn agent(number: usize) -> AgentNumber {
+pub(super) fn agent(number: usize) -> AgentNumber {
     AgentNumber::from_index(number - 1)
 }
 
@@ -22,8 +20,9 @@ fn label(number: usize, ordinal: u32) -> AnswerLabel {
     }
 }
 
-fn rules() -> BallotRules {
+pub(super) fn rules() -> BallotRules {
     BallotRules {
+        strategy: config::Strategy::Consensus,
         answers_per_agent_max: 2,
         answers_max: None,
         novelty: NoveltyRequirement::Lenient,
@@ -67,12 +66,21 @@ fn accepted_vote(voter: usize, candidate: usize, ordinal: u32) -> BallotEffect {
     }
 }
 
+/// Returns the end of a ballot without a tie.
 fn closed_ballot(winner: AnswerLabel, votes: &[(usize, u32)]) -> BallotEffect {
+    let reason = match votes {
+        [_] => WinnerReason::OnlyAnswer,
+        _ => WinnerReason::MostVotes,
+    };
     let votes = votes
         .iter()
         .map(|(number, count)| (agent(*number), *count))
         .collect();
-    BallotEffect::Close(VoteTally { winner, votes })
+    BallotEffect::Close(VoteTally {
+        winner,
+        reason,
+        votes,
+    })
 }
 
 /// Applies `steps` and checks the effects of each.
@@ -80,11 +88,34 @@ fn closed_ballot(winner: AnswerLabel, votes: &[(usize, u32)]) -> BallotEffect {
 fn check(mut ballot: Ballot, steps: Vec<(usize, RoundOutcome, Vec<BallotEffect>)>) {
     for (index, (number, outcome, expected)) in steps.into_iter().enumerate() {
         assert_eq!(
-            ballot.apply(agent(number), outcome),
+            apply(&mut ballot, agent(number), outcome),
             expected,
             "step {index}"
         );
     }
+}
+
+/// Applies an outcome, and confirms an answer as one that passes.
+pub(super) fn apply(
+    ballot: &mut Ballot,
+    agent: AgentNumber,
+    outcome: RoundOutcome,
+) -> Vec<BallotEffect> {
+    apply_checked(ballot, agent, outcome, CheckStanding::Holds)
+}
+
+/// Applies an outcome, and confirms an answer as one whose checks end with `standing`.
+fn apply_checked(
+    ballot: &mut Ballot,
+    agent: AgentNumber,
+    outcome: RoundOutcome,
+    standing: CheckStanding,
+) -> Vec<BallotEffect> {
+    let mut effects = ballot.apply(agent, outcome);
+    if let [BallotEffect::AcceptAnswer(label)] = *effects.as_slice() {
+        effects.extend(ballot.confirm_answer(label, standing));
+    }
+    effects
 }
 
 #[test]
@@ -341,13 +372,13 @@ fn invalid_answers_and_votes_are_rejected_with_a_reason() {
 #[test]
 fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
     let mut open = ballot(3);
-    open.apply(agent(1), answer("a"));
+    apply(&mut open, agent(1), answer("a"));
     let judge = |number| BallotEffect::Judge(agent(number));
     // It waits for the others, and goes back to work.
     assert_eq!(open.apply_user_message(1, Some(agent(1))), [judge(1)]);
     let unread = || vec![refusal_effect(1, BallotRefusal::UnreadMessage)];
-    assert_eq!(open.apply(agent(1), vote(1, 1)), unread());
-    assert_eq!(open.apply(agent(1), answer("b")), unread());
+    assert_eq!(apply(&mut open, agent(1), vote(1, 1)), unread());
+    assert_eq!(apply(&mut open, agent(1), answer("b")), unread());
     let has_read = RoundOutcome::Vote {
         candidate: agent(1),
         ordinal: None,
@@ -355,10 +386,13 @@ fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
         known_answers: 1,
         known_messages: 1,
     };
-    assert_eq!(open.apply(agent(1), has_read), [accepted_vote(1, 1, 1)]);
+    assert_eq!(
+        apply(&mut open, agent(1), has_read),
+        [accepted_vote(1, 1, 1)]
+    );
     // A message to another agent changes nothing for it.
     assert_eq!(open.apply_user_message(2, Some(agent(2))), []);
-    open.apply(agent(3), RoundOutcome::DropOut);
+    apply(&mut open, agent(3), RoundOutcome::DropOut);
     let all = open.apply_user_message(3, None);
     assert_eq!(
         all,
@@ -446,28 +480,34 @@ fn an_agent_far_ahead_waits_for_the_others() {
     let judge = |number| BallotEffect::Judge(agent(number));
     let begin = |lead_max| {
         let mut open = Ballot::new((1..=2).map(agent), rules(lead_max));
-        open.apply(agent(1), answer("a"));
-        open.apply(agent(2), answer("b"));
-        assert_eq!(open.apply(agent(1), answer("a2")), [accept(2), judge(1)]);
+        apply(&mut open, agent(1), answer("a"));
+        apply(&mut open, agent(2), answer("b"));
+        assert_eq!(
+            apply(&mut open, agent(1), answer("a2")),
+            [accept(2), judge(1)]
+        );
         open
     };
     let mut open = begin(Some(2));
-    assert_eq!(open.apply(agent(1), answer("a3")), [accept(3)]);
+    assert_eq!(apply(&mut open, agent(1), answer("a3")), [accept(3)]);
     // It continues when the other has answered again, has voted, or has dropped out.
     let mut answered = open.clone();
     assert_eq!(
-        answered.apply(agent(2), answer("b2")),
+        apply(&mut answered, agent(2), answer("b2")),
         [BallotEffect::AcceptAnswer(label(2, 2)), judge(1), judge(2)]
     );
     let mut voted = open.clone();
     assert_eq!(
-        voted.apply(agent(2), vote(1, 4)),
+        apply(&mut voted, agent(2), vote(1, 4)),
         [accepted_vote(2, 1, 3), judge(1)]
     );
-    assert_eq!(open.apply(agent(2), RoundOutcome::DropOut), [judge(1)]);
+    assert_eq!(
+        apply(&mut open, agent(2), RoundOutcome::DropOut),
+        [judge(1)]
+    );
     let mut free = begin(None);
     assert_eq!(
-        free.apply(agent(1), answer("a3")),
+        apply(&mut free, agent(1), answer("a3")),
         [accept(3), judge(1)],
         "without the rule nothing holds it"
     );
@@ -513,129 +553,132 @@ fn ties_go_to_the_agent_that_was_registered_first() {
 #[test]
 fn closing_early_takes_the_votes_that_count() {
     let mut open = ballot(3);
-    open.apply(agent(2), answer("b"));
-    open.apply(agent(3), answer("c"));
-    open.apply(agent(1), vote(3, 2));
+    apply(&mut open, agent(2), answer("b"));
+    apply(&mut open, agent(3), answer("c"));
+    apply(&mut open, agent(1), vote(3, 2));
     assert_eq!(open.close(), closed_ballot(label(3, 1), &[(2, 0), (3, 1)]));
     assert_eq!(ballot(3).close(), BallotEffect::GiveUp);
-    assert_eq!(open.apply(agent(2), answer("late")), vec![]);
+    assert_eq!(apply(&mut open, agent(2), answer("late")), vec![]);
 }
 
-/// What happens to a ballot.
-#[derive(Clone, Debug)]
-enum BallotInput {
-    Outcome(RoundOutcome),
-    /// A message of the user, to one agent or to all.
-    Message {
-        to_all: bool,
-    },
-}
-
-/// Generates the outcomes of random agents, and messages to them; candidates and knowledge may be
-/// wrong on purpose.
-fn outcomes() -> impl Strategy<Value = Vec<(usize, BallotInput)>> {
-    let outcome = prop_oneof![
-        3 => (any::<u8>(), 0u32..12).prop_map(|(n, known_messages)| {
-            BallotInput::Outcome(RoundOutcome::Answer { content: format!("text {n}"), known_messages })
-        }),
-        4 => (1usize..6, 0u32..12, 0u32..12, prop::option::of(0u32..4)).prop_map(
-            |(to, known_answers, known_messages, ordinal)| {
-                let candidate = agent(to);
-                BallotInput::Outcome(RoundOutcome::Vote { candidate, ordinal, scores: Vec::new(), known_answers, known_messages })
-            },
-        ),
-        1 => Just(BallotInput::Outcome(RoundOutcome::DropOut)),
-        1 => any::<bool>().prop_map(|to_all| BallotInput::Message { to_all }),
-    ];
-    prop::collection::vec((1usize..6, outcome), 0..200)
-}
-
-proptest! {
-    #[test]
-    fn every_interleaving_ends_and_counts_only_valid_votes(
-        agents in 1usize..5,
-        answer_lead_max in 1u32..3,
-        played in outcomes(),
-    ) {
-        let rules = BallotRules { answer_lead_max: Some(answer_lead_max), ..rules() };
-        let mut ballot = Ballot::new((1..=agents).map(agent), rules);
-        let mut accepted: Vec<AnswerLabel> = Vec::new();
-        let mut votes: Vec<(AgentNumber, AgentNumber)> = Vec::new();
-        let mut result = None;
-        let mut last_message = [0; 8];
-        let mut messages = 0;
-        let leaves = |n| (n, BallotInput::Outcome(RoundOutcome::DropOut));
-        // One that waits for others cannot leave before them.
-        let everyone_leaves = (1..=agents).cycle().take(agents * 3).map(leaves);
-        for (number, input) in played.into_iter().chain(everyone_leaves) {
-            let outcome = match input {
-                BallotInput::Outcome(outcome) => outcome,
-                BallotInput::Message { to_all } => {
-                    messages += 1;
-                    let to = (!to_all).then(|| agent(number));
-                    for (index, last) in last_message.iter_mut().enumerate() {
-                        if to_all || index == number {
-                            *last = messages;
-                        }
-                    }
-                    for effect in ballot.apply_user_message(messages, to) {
-                        prop_assert!(result.is_none(), "nothing follows the end");
-                        match effect {
-                            BallotEffect::VoidVotes(voters) => {
-                                prop_assert!(voters.iter().all(|v| to.is_none_or(|to| to == *v)));
-                                votes.retain(|(voter, _)| !voters.contains(voter));
-                            }
-                            BallotEffect::Judge(woken) => {
-                                prop_assert!(ballot.is_at_work(woken));
-                            }
-                            BallotEffect::AcceptAnswer(_)
-                            | BallotEffect::AcceptVote { .. }
-                            | BallotEffect::Refuse { .. }
-                            | BallotEffect::Close(_)
-                            | BallotEffect::GiveUp => prop_assert!(false, "a message decides nothing"),
-                        }
-                    }
-                    continue;
-                }
+#[test]
+fn the_winner_has_a_reason() {
+    for (failed, votes, winner, reason) in [
+        (vec![], vec![(1, 2), (2, 2)], 2, WinnerReason::MostVotes),
+        (vec![], vec![(1, 2), (2, 1)], 1, WinnerReason::FirstOfTie),
+        (vec![], vec![], 1, WinnerReason::FirstOfTie),
+        (vec![1], vec![(1, 1), (2, 1)], 2, WinnerReason::PassedChecks),
+        (vec![1], vec![(1, 1), (2, 2)], 2, WinnerReason::PassedChecks),
+        (vec![1], vec![(1, 2), (2, 2)], 2, WinnerReason::MostVotes),
+        (vec![1, 2], vec![(1, 2), (2, 2)], 2, WinnerReason::MostVotes),
+    ] {
+        let mut open = ballot(3);
+        for (number, content) in [(1, "a"), (2, "b")] {
+            let standing = if failed.contains(&number) {
+                CheckStanding::Fails
+            } else {
+                CheckStanding::Holds
             };
-            let (known, read) = match &outcome {
-                RoundOutcome::Vote { known_answers, known_messages, .. } => {
-                    (*known_answers, *known_messages)
-                }
-                RoundOutcome::Answer { known_messages, .. } => (0, *known_messages),
-                RoundOutcome::DropOut => (0, u32::MAX),
-            };
-            for effect in ballot.apply(agent(number), outcome) {
-                if let BallotEffect::AcceptAnswer(_) | BallotEffect::AcceptVote { .. } = effect {
-                    prop_assert!(read >= last_message[number], "it had read all messages");
-                }
-                prop_assert!(result.is_none(), "nothing follows the end");
-                match effect {
-                    BallotEffect::AcceptAnswer(label) => accepted.push(label),
-                    BallotEffect::AcceptVote { voter, answer } => {
-                        let latest = accepted.iter().rfind(|l| l.agent == answer.agent);
-                        prop_assert_eq!(latest, Some(&answer));
-                        prop_assert!(usize::try_from(known).unwrap() >= accepted.len());
-                        votes.push((voter, answer.agent));
-                    }
-                    BallotEffect::VoidVotes(voters) => {
-                        prop_assert_eq!(voters.len(), votes.len());
-                        votes.clear();
-                    }
-                    BallotEffect::Close(tally) => result = Some(Some(tally)),
-                    BallotEffect::GiveUp => result = Some(None),
-                    BallotEffect::Refuse { .. } | BallotEffect::Judge(_) => {}
-                }
-            }
+            apply_checked(&mut open, agent(number), answer(content), standing);
         }
-        let Some(result) = result else {
-            // A ballot is open only while an agent can work, and no agent is left working.
-            prop_assert!(false, "the ballot did not end");
-            return Ok(());
+        apply(&mut open, agent(3), RoundOutcome::DropOut);
+        for (voter, candidate) in votes {
+            apply(&mut open, agent(voter), vote(candidate, 2));
+        }
+        let BallotEffect::Close(tally) = open.close() else {
+            panic!("there is no winner");
         };
-        let candidates = (1..=agents).map(agent).filter(|a| accepted.iter().any(|l| l.agent == *a));
-        let recount = count_votes(candidates, votes.iter().map(|(_, candidate)| *candidate));
-        prop_assert_eq!(most_voted(&recount), result.as_ref().map(|tally| tally.winner.agent));
-        prop_assert_eq!(recount, result.map(|tally| tally.votes).unwrap_or_default());
+        assert_eq!((tally.winner, tally.reason), (label(winner, 1), reason));
     }
+}
+
+#[test]
+fn agents_that_answer_alone_neither_judge_nor_vote() {
+    let rules = |strategy| BallotRules {
+        strategy,
+        answers_per_agent_max: 1,
+        ..rules()
+    };
+    let best_of = Ballot::new((1..=3).map(agent), rules(config::Strategy::BestOf));
+    check(
+        best_of,
+        vec![
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
+            // It is not told that there is an answer like its own.
+            (
+                2,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(2, 1))],
+            ),
+            (
+                3,
+                vote(1, 2),
+                vec![refusal_effect(3, BallotRefusal::NothingToVoteFor)],
+            ),
+            (
+                3,
+                RoundOutcome::DropOut,
+                vec![BallotEffect::Close(VoteTally {
+                    winner: label(1, 1),
+                    reason: WinnerReason::FirstOfTie,
+                    votes: vec![(agent(1), 0), (agent(2), 0)],
+                })],
+            ),
+        ],
+    );
+    let mut first_pass = Ballot::new((1..=2).map(agent), rules(config::Strategy::FirstPass));
+    let fails = CheckStanding::Fails;
+    assert_eq!(
+        apply_checked(&mut first_pass, agent(1), answer("a"), fails),
+        [BallotEffect::AcceptAnswer(label(1, 1))]
+    );
+    let effects = apply(&mut first_pass, agent(2), answer("b"));
+    assert!(
+        matches!(effects.as_slice(), [_, BallotEffect::Close(tally)] if tally.winner == label(2, 1))
+    );
+}
+
+#[test]
+fn an_agent_that_answers_alone_repairs_what_fails_as_often_as_it_may() {
+    let rules = BallotRules {
+        strategy: config::Strategy::BestOf,
+        ..rules()
+    };
+    let mut open = Ballot::new((1..=2).map(agent), rules);
+    apply(&mut open, agent(2), answer("b"));
+    let fails = CheckStanding::Fails;
+    assert_eq!(
+        apply_checked(&mut open, agent(1), answer("a"), fails),
+        [
+            BallotEffect::AcceptAnswer(label(1, 1)),
+            BallotEffect::Repair(agent(1))
+        ]
+    );
+    assert!(open.is_at_work(agent(1)));
+    let effects = apply_checked(&mut open, agent(1), answer("a"), fails);
+    let [
+        BallotEffect::AcceptAnswer(second),
+        BallotEffect::Close(tally),
+    ] = effects.as_slice()
+    else {
+        panic!("{effects:?}");
+    };
+    assert_eq!((*second, tally.winner), (label(1, 2), label(2, 1)));
+}
+
+#[test]
+fn an_answer_that_is_withdrawn_leaves_nothing() {
+    let mut open = ballot(2);
+    for _ in 0..2 {
+        let accepted = [BallotEffect::AcceptAnswer(label(1, 1))];
+        assert_eq!(open.apply(agent(1), answer("a")), accepted);
+        open.withdraw_answer(label(1, 1));
+        assert!(open.is_at_work(agent(1)));
+    }
+    assert_eq!(open.confirm_answer(label(1, 1), CheckStanding::Holds), []);
+    assert_eq!(open.close(), BallotEffect::GiveUp);
 }

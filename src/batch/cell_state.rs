@@ -1,5 +1,7 @@
 //! The state of a cell: how it ended, or what it waits for; and the number of cells in each state.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::batch::next_step::AttemptEnd;
@@ -21,51 +23,55 @@ pub enum CellState {
     Parked,
     /// It waits for endpoints that failed.
     Held,
-    /// It was parked because the money of the batch was spent, and waits for more.
+    /// It was parked because the share of its job was spent, and waits for another one.
     OutOfMoney,
-    /// It will be tried again after a fault.
-    Faulty,
+    /// Its process was lost; it will be tried again.
+    Lost,
     /// No process has begun it, or the user asked for a new attempt.
     Waiting,
 }
 
 impl CellState {
     /// All states, those with a result first.
-    pub const ALL: [CellState; 9] = [
-        CellState::Completed,
-        CellState::Partial,
-        CellState::Failed,
-        CellState::Running,
-        CellState::Parked,
-        CellState::Held,
-        CellState::OutOfMoney,
-        CellState::Faulty,
-        CellState::Waiting,
+    const ALL: [Self; 9] = [
+        Self::Completed,
+        Self::Partial,
+        Self::Failed,
+        Self::Running,
+        Self::Parked,
+        Self::Held,
+        Self::OutOfMoney,
+        Self::Lost,
+        Self::Waiting,
     ];
 
     /// Returns the name of the state for people.
     pub fn label(self) -> &'static str {
         match self {
-            CellState::Completed => "completed",
-            CellState::Partial => "partial",
-            CellState::Failed => "failed",
-            CellState::Running => "running",
-            CellState::Parked => "parked",
-            CellState::Held => "held",
-            CellState::OutOfMoney => "waiting for money",
-            CellState::Faulty => "to be repeated",
-            CellState::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+            Self::Running => "running",
+            Self::Parked => "parked",
+            Self::Held => "held",
+            Self::OutOfMoney => "waiting for money",
+            Self::Lost => "to be repeated",
+            Self::Waiting => "waiting",
         }
     }
 
-    /// Returns the state of a cell whose last attempt ended with `end`.
-    pub fn after(end: AttemptEnd) -> Self {
+    /// Returns whether a cell in this state has a result.
+    fn is_finished(self) -> bool {
+        self <= Self::Failed
+    }
+}
+
+impl From<AttemptEnd> for CellState {
+    fn from(end: AttemptEnd) -> Self {
         match end {
-            AttemptEnd::Parked => CellState::Parked,
-            AttemptEnd::OutOfMoney => CellState::OutOfMoney,
-            AttemptEnd::EndpointsFailed => CellState::Held,
-            AttemptEnd::Repeated => CellState::Waiting,
-            AttemptEnd::NodeFault | AttemptEnd::ProcessLost | AttemptEnd::Bug => CellState::Faulty,
+            AttemptEnd::Parked => Self::Parked,
+            AttemptEnd::OutOfMoney => Self::OutOfMoney,
+            AttemptEnd::EndpointsFailed => Self::Held,
         }
     }
 }
@@ -73,80 +79,60 @@ impl CellState {
 impl From<CellOutcome> for CellState {
     fn from(outcome: CellOutcome) -> Self {
         match outcome {
-            CellOutcome::Completed => CellState::Completed,
-            CellOutcome::Partial => CellState::Partial,
-            CellOutcome::Failed => CellState::Failed,
+            CellOutcome::Completed => Self::Completed,
+            CellOutcome::Partial => Self::Partial,
+            CellOutcome::Failed => Self::Failed,
         }
     }
 }
 
 /// The number of cells in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BatchCounts {
     /// All cells.
     pub cells: usize,
-    /// Cells whose task is done.
-    pub completed: usize,
-    /// Cells with an incomplete answer.
-    pub partial: usize,
-    /// Cells without a usable result.
-    pub failed: usize,
-    /// Cells that a process works on.
-    pub running: usize,
-    /// Cells that were parked and can be resumed.
-    pub parked: usize,
-    /// Cells that wait for endpoints.
-    pub held: usize,
-    /// Cells that wait for money.
-    pub out_of_money: usize,
-    /// Cells that will be tried again after a fault.
-    pub faulty: usize,
-    /// Cells that no process has begun, or for which the user asked for a new attempt.
-    pub waiting: usize,
+    #[serde(flatten)]
+    by_state: BTreeMap<CellState, usize>,
 }
 
 impl BatchCounts {
     /// Counts `cells` cells. `states` has the states of those that were started; the others wait.
     pub fn from_states(cells: usize, states: impl IntoIterator<Item = CellState>) -> Self {
-        let mut counts = Self {
-            cells,
-            ..Self::default()
-        };
-        let mut started_count: usize = 0;
+        let mut by_state = BTreeMap::from(CellState::ALL.map(|state| (state, 0_usize)));
+        let mut waiting = cells;
         for state in states {
-            let count = counts.count_mut(state);
+            let count = by_state.entry(state).or_default();
             *count = count.saturating_add(1);
-            started_count = started_count.saturating_add(1);
+            waiting = waiting.saturating_sub(1);
         }
-        counts.waiting = counts
-            .waiting
-            .saturating_add(cells.saturating_sub(started_count));
-        counts
+        let count = by_state.entry(CellState::Waiting).or_default();
+        *count = count.saturating_add(waiting);
+        Self { cells, by_state }
     }
 
     /// Returns the number of cells in `state`.
-    pub fn count(mut self, state: CellState) -> usize {
-        *self.count_mut(state)
+    pub fn count(&self, state: CellState) -> usize {
+        self.by_state.get(&state).copied().unwrap_or_default()
     }
 
-    /// Returns the number of cells with a result.
-    pub fn finished_count(&self) -> usize {
-        self.completed
-            .saturating_add(self.partial)
-            .saturating_add(self.failed)
+    /// Returns the number of cells without a result.
+    pub fn open_count(&self) -> usize {
+        let open_states = self
+            .by_state
+            .iter()
+            .filter(|(state, _)| !state.is_finished());
+        open_states.map(|(_, count)| count).sum()
     }
 
-    fn count_mut(&mut self, state: CellState) -> &mut usize {
-        match state {
-            CellState::Completed => &mut self.completed,
-            CellState::Partial => &mut self.partial,
-            CellState::Failed => &mut self.failed,
-            CellState::Running => &mut self.running,
-            CellState::Parked => &mut self.parked,
-            CellState::Held => &mut self.held,
-            CellState::OutOfMoney => &mut self.out_of_money,
-            CellState::Faulty => &mut self.faulty,
-            CellState::Waiting => &mut self.waiting,
-        }
+    /// Returns the states that cells are in, such as `3 completed, 1 running`; without those of
+    /// cells with a result if `is_open_only`.
+    pub fn describe(&self, is_open_only: bool) -> String {
+        let states = self.by_state.iter();
+        let states = states.filter(|(state, _)| !(is_open_only && state.is_finished()));
+        let states = states.filter(|(_, count)| **count > 0);
+        let texts: Vec<String> = states
+            .map(|(state, count)| format!("{count} {}", state.label()))
+            .collect();
+        texts.join(", ")
     }
 }

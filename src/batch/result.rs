@@ -64,6 +64,8 @@ pub struct CellResult {
     pub ended: String,
     /// The number of files that its delivery changes.
     pub files: u64,
+    /// How its run ended, in one sentence.
+    pub reason: String,
 }
 
 impl CellResult {

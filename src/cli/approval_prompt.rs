@@ -6,7 +6,7 @@ use std::iter::once;
 
 use serde_json::Value;
 
-use crate::cli::dashboard::cell_text::wrap_styled_line;
+use crate::cli::cell_text::wrap_styled_line;
 use crate::cli::output::{CliOutput, StyledLine, TextStyle, line_pieces};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;

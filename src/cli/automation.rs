@@ -44,10 +44,10 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         if let RunEvent::RunStarted {
             question,
             agents,
-            attempt,
+            restart,
         } = event
         {
-            self.write_run_start(question, agents, *attempt)
+            self.write_run_start(question, agents, *restart)
         } else if let RunEvent::Warning { message: warning }
         | RunEvent::LimitMet {
             agent: None,
@@ -89,9 +89,9 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         }
     }
 
-    fn write_run_start(&mut self, question: &str, agents: &[AgentId], attempt: u32) -> Result<()> {
-        if attempt != 1 {
-            return self.write_value("RESTART", &format!("Attempt {attempt}"));
+    fn write_run_start(&mut self, question: &str, agents: &[AgentId], restart: u32) -> Result<()> {
+        if restart > 0 {
+            return self.write_value("RESTART", &restart.to_string());
         }
         self.agent_count = agents.len();
         self.write_value("LOG_DIR", &self.output_paths.log_dir.to_string())?;
@@ -171,6 +171,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::ballot::WinnerReason;
     use crate::event::ModelEvent;
     use crate::id::{AgentNumber, AnswerLabel};
     use crate::path::AbsPath;
@@ -210,7 +211,7 @@ mod tests {
             Event::Run(RunEvent::RunStarted {
                 question: Arc::from("two\nlines"),
                 agents: vec![agent.clone(), AgentId::parse("b").unwrap()],
-                attempt: 1,
+                restart: 0,
             }),
             Event::Model(ModelEvent::Text {
                 agent: agent.clone(),
@@ -222,6 +223,7 @@ mod tests {
             Event::Coordination(CoordinationEvent::WinnerSelected {
                 agent: agent.clone(),
                 label,
+                reason: WinnerReason::OnlyAnswer,
                 votes: Vec::new(),
             }),
             Event::Delivery(DeliveryEvent::FinalAnswer {

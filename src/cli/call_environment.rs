@@ -2,6 +2,7 @@
 //! installation of packages: how its commands are isolated, and the directories that exist for its
 //! duration.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -146,7 +147,7 @@ impl CallEnvironment {
             executable: &host_environment.executable,
             directories,
             env: &host_environment.env,
-            variables: &host_environment.variables,
+            config_env: BTreeMap::new(),
             home: host_environment.home.as_ref(),
         });
         Ok(Self {

@@ -242,8 +242,25 @@ pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
     match CliArguments::try_parse_from(command_line) {
         Ok(arguments) => Ok(CliInvocation::Execute(Box::new(arguments))),
         Err(error) if is_help_or_version(&error) => Ok(CliInvocation::Print(error.to_string())),
-        Err(error) => Err(explain_parse_error(&error, &words)),
+        Err(error) => match separate_task(&error, &words) {
+            Some(words) => parse(&words),
+            None => Err(explain_parse_error(&error, &words)),
+        },
     }
+}
+
+/// Moves a task that begins with `-` behind `--`: a word with blanks cannot be a flag. Returns `None`
+/// if `error` is about something else.
+fn separate_task(error: &clap::Error, words: &[String]) -> Option<Vec<String>> {
+    let is_task = |word: &&String| {
+        let first = word.split_whitespace().next().unwrap_or_default();
+        word.starts_with('-') && first.len() < word.len() && !first.contains('=')
+    };
+    let task = words.iter().find(is_task)?;
+    let is_separate = words.iter().any(|word| word == "--");
+    let others = words.iter().filter(|word| *word != task).cloned();
+    (error.kind() == ClapErrorKind::UnknownArgument && !is_separate)
+        .then(|| others.chain(["--".to_owned(), task.clone()]).collect())
 }
 
 /// Replaces `help`, `help COMMAND…` and `version` by the flags, as many tools understand them.

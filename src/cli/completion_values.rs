@@ -186,9 +186,7 @@ fn kind_for_positional(command: &Command, arg: &Arg) -> Option<CompletionKind> {
         ("massgen config show", "name") => Some(CompletionKind::Example),
         ("massgen models", "pattern") => Some(CompletionKind::Model),
         (_, "run") => Some(CompletionKind::Run),
-        (name, "batch" | "first" | "second") if name.starts_with(BATCH_COMMANDS) => {
-            Some(CompletionKind::Batch)
-        }
+        (name, "batch") if name.starts_with(BATCH_COMMANDS) => Some(CompletionKind::Batch),
         ("massgen batch apply", "cell") => Some(CompletionKind::Cell),
         (_, "session" | "sessions") => Some(CompletionKind::Session),
         _ => None,
@@ -324,7 +322,6 @@ mod tests {
         check(&["sessions", "show", "a"], None);
         check(&["explain", "path", "--agent"], Some(CompletionKind::Agent));
         check(&["batch", "status"], Some(CompletionKind::Batch));
-        check(&["batch", "compare", "last"], Some(CompletionKind::Batch));
         check(&["batch", "apply", "last"], Some(CompletionKind::Cell));
         check(&["batch", "run"], None);
         let context = find_context(&["batch", "apply", "batch_1"], "");

@@ -85,7 +85,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
         push_heading(&mut text, agent, member);
         push_prices(&mut text, agent, &prepared.models);
         push_resources(&mut text, agent, member);
-        for phase in [Phase::Coordination, Phase::Final] {
+        for phase in [member.working_phase(), Phase::Final] {
             push_permissions(&mut text, member, phase);
         }
         push_first_request(&mut text, &team, member, &task);
@@ -257,7 +257,7 @@ fn push_permissions(text: &mut String, member: &TeamMember, phase: Phase) {
             text,
             &format!(
                 "    {permission:<6} {}{}",
-                grant.root,
+                escape_name(&grant.root.to_string()),
                 grant_exceptions(grant)
             ),
         );
@@ -287,8 +287,9 @@ fn grant_exceptions(grant: &Grant) -> String {
 }
 
 fn push_first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, task: &TaskPrompt) {
-    let system = team.system_prompt(member, Phase::Coordination);
-    let tools = team.tools(member, Phase::Coordination);
+    let phase = member.working_phase();
+    let system = team.system_prompt(member, phase);
+    let tools = team.tools(member, phase);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     push_line(text, "  first request");
     for (role, prompt) in [

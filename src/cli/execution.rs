@@ -50,9 +50,10 @@ use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
 use crate::world::diagnostics::probe::terminal::stderr_size;
-use crate::world::io::files::inspect;
-use crate::world::io::files::{expect_output_file, read_regular_file, write_output_file};
+use crate::world::io::answer_file::AnswerFile;
+use crate::world::io::files::{inspect, read_regular_file};
 use crate::world::io::http::HttpClient;
+use crate::world::io::project_link::UserLocation;
 use crate::world::io::terminal_input::TerminalInput;
 use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
@@ -134,6 +135,17 @@ impl UserPresence {
     }
 }
 
+/// Returns the file to which the answer of `request` is written, if there is one.
+fn answer_file(request: &RunRequest, arguments: &RunArguments) -> Result<Option<AnswerFile>> {
+    let location = UserLocation {
+        base: &request.base,
+        home: request.host.home.as_ref(),
+    };
+    let file = arguments.output_file.as_ref();
+    file.map(|file| AnswerFile::new(request.base.join(file), location))
+        .transpose()
+}
+
 /// Executes `request` and shows it.
 pub(crate) async fn execute_and_show(
     request: RunRequest,
@@ -143,13 +155,7 @@ pub(crate) async fn execute_and_show(
     output: &mut CliOutput<'_>,
     mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
-    let answer_file = arguments
-        .output_file
-        .as_ref()
-        .map(|file| request.base.join(file));
-    if let Some(path) = &answer_file {
-        expect_output_file(path)?;
-    }
+    let answer_file = answer_file(&request, arguments)?;
     let config = &request.config;
     let facts = DisplayFacts {
         config,
@@ -213,8 +219,8 @@ pub(crate) async fn execute_and_show(
     let following = follow_run(run, end, events, observer, questions, &mut steering);
     let (result, observer_result) = Box::pin(following).await;
     let result = result?;
-    if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
-        write_output_file(path, &answer.text)?;
+    if let (Some(file), Some(answer)) = (&answer_file, &result.answer) {
+        file.write(&answer.text)?;
     }
     // Only now, so that an output that failed does not cost the answer file.
     observer_result?;

@@ -196,7 +196,6 @@ mod tests {
     fn a_found_config_opens_nothing_to_commands() {
         for (line, expected) in [
             ("command_line_sandbox: overlay", ""),
-            ("command_line_sandbox: A", ""),
             (
                 "command_line_sandbox: off",
                 "switches the sandbox of commands off",

@@ -11,6 +11,7 @@ use crate::cli::args::gate_calls::{GrantsSource, HookArguments, SandboxArguments
 use crate::cli::args::mcp::ServeArguments;
 use crate::cli::call_environment::{CallEnvironment, CommandIsolation};
 use crate::cli::command_line::usage_error;
+use crate::cli::deliveries::tried_answer::find_answer;
 use crate::cli::environment;
 use crate::cli::execution::{host_environment, secret_values};
 use crate::cli::explain::AgentGates;
@@ -45,9 +46,7 @@ use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
-use crate::tools::tool_selection::{
-    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
-};
+use crate::tools::tool_selection::{DirectoryNaming, ImageOffering, ToolSelection};
 use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
@@ -178,11 +177,8 @@ pub(crate) fn explain_path(
     if let Some(name) = &arguments.agent {
         gates.agents = vec![gates.take_agent(Some(name))?];
     }
-    let phases = match arguments.phase {
-        Some(phase) => vec![phase.into()],
-        None => vec![Phase::Coordination, Phase::Final],
-    };
-    let report = PathReport::new(&gates.agents, &phases, &arguments.path, &host.cwd)?;
+    let phase = arguments.phase.map(Phase::from);
+    let report = PathReport::new(&gates.agents, phase, &arguments.path, &host.cwd)?;
     match ReportFormat::from(arguments.json) {
         ReportFormat::Json => output.result(&report.to_json()),
         ReportFormat::Text => output.result(&report.to_string()),
@@ -274,18 +270,29 @@ pub(crate) fn run_sandbox(
     let gate_use = GateUse::Commands(arguments.caller.sandbox.map(CommandIsolation::Sandbox));
     let source = &arguments.caller.source;
     warn_of_missing_sandbox(gate_use, output);
+    let answer = arguments.answer.as_deref();
+    let answer = answer.map(|name| find_answer(name, host)).transpose()?;
     let mut gates = match &source.grants {
         Some(file) => open_grants_gates(&grants_file(file, host)?, gate_use, host)?,
         None => match find_team_file(source.config.as_deref(), host, output)? {
             Some(file) => {
                 open_team_gates(&file, MissingWorkspaces::Create, gate_use, host, output)?
             }
-            None => open_directory_gates(gate_use, host, output)?,
+            None => match &answer {
+                Some(answer) => open_grants_gates(&answer.grants(host)?, gate_use, host)?,
+                None => open_directory_gates(gate_use, host, output)?,
+            },
         },
     };
-    let caller = gates.take_agent(arguments.caller.agent.as_deref())?;
-    let gate = caller.gate(arguments.caller.phase.into());
-    sandbox::run(gate, &arguments.command, host.hangup, output)
+    let author = answer.as_ref().filter(|_| gates.team.is_some());
+    let author = author.map(|answer| answer.agent.as_str());
+    let caller = gates.take_agent(arguments.caller.agent.as_deref().or(author))?;
+    let gate = caller.gate(match &answer {
+        // Nothing that it writes reaches the write paths.
+        Some(_) => Phase::Final,
+        None => arguments.caller.phase.into(),
+    });
+    sandbox::run(gate, &arguments.command, answer, host, output)
 }
 
 /// Serves the tools of one gate to MCP clients.
@@ -444,6 +451,7 @@ fn open_grants_gates(
         .map(|call_environment| &call_environment.commands);
     let agents = AgentGates {
         agent: None,
+        working_phase: Phase::Coordination,
         coordination: grants.gate(Phase::Coordination, commands.cloned(), read_first)?,
         delivery: grants.gate(Phase::Final, commands.cloned(), read_first)?,
     };
@@ -558,14 +566,18 @@ fn open_team_gates(
         team.validate_programs(&host_environment.env)?;
     }
     let environments = AgentEnvironments::prepare(specs, &layout, &host_environment)?;
+    // The calls themselves are part of no attempt.
+    let working_phases: Vec<Phase> = team.members.iter().map(TeamMember::working_phase).collect();
     let team = team.with_resources(TeamResources {
         environments: Some(environments),
         server_context,
         ..TeamResources::default()
     });
-    let gates = team.members.iter().map(|member| {
+    let members = team.members.iter().zip(working_phases);
+    let gates = members.map(|(member, working_phase)| {
         Ok(AgentGates {
             agent: Some(member.id.clone()),
+            working_phase,
             coordination: open_gate(&team, member, Phase::Coordination, &host.cwd)?,
             delivery: open_gate(&team, member, Phase::Final, &host.cwd)?,
         })
@@ -660,7 +672,7 @@ impl CallerGates {
             excluded: config.map_or(&[], |config| &config.tools.excluded),
             permissions: gate.manager(),
             directories: DirectoryNaming::Named,
-            commands: CommandOffering::from_environment(gate.commands()),
+            commands: gate.command_offering(),
             images: ImageOffering::Offered,
         };
         if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {

@@ -84,6 +84,7 @@ Examples:
   massgen sandbox --config team.yaml --agent writer --phase final -- make install
   massgen sandbox --grants grants.json -- bash -c 'ls ~ | wc -l'
   massgen sandbox --sandbox landlock -- python3 script.py < input.txt
+  massgen sandbox --answer last/agent2.1 -- bash
 
 The command starts in the agent's workspace, with the grants of the agent in the phase. It has no
 timeout. Its changes to write paths are delivered when it exits.
@@ -342,19 +343,11 @@ pub(crate) const BATCH_RUN_EXAMPLES: &str = "\
 Examples:
   massgen batch run tasks.jsonl --config team.yaml --parallel 8
   massgen batch run tasks.jsonl --config team.yaml --max-cost-usd 50
-  massgen batch run tasks.jsonl --config team.yaml --on slurm --parallel 200 --time 2:00:00
-  massgen batch run tasks.jsonl --config team.yaml --on kubernetes --kubernetes pods.yaml
+  massgen batch run tasks.jsonl --config team.yaml --on slurm --parallel 200
+  massgen batch run tasks.jsonl --config team.yaml --on array --cells-per-job 4
   massgen batch resume                        (after Ctrl-C, a crash or a spent limit)
 
 Each cell works on a copy: your files change only by `massgen batch apply BATCH CELL`.
 
 Exit status: 0 every cell succeeded, 1 a cell did not or the endpoints fail, 2 usage or config, \
 3 environment, 5 the money is spent, 75 parked, 130 interrupted or cancelled.";
-
-pub(crate) const BATCH_COMPARE_EXAMPLES: &str = "\
-Examples:
-  massgen batch run tasks.jsonl --config one.yaml
-  massgen batch run tasks.jsonl --config team.yaml
-  massgen batch compare batch_20261102_140322_0a1b last
-
-Shows shares of success, cost and time with confidence intervals of 95%, for the same task ids.";

@@ -11,7 +11,7 @@ pub(crate) const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The argument that means standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// Reads all of `input` as UTF-8 text.
+/// Reads all of `input` as text. Bytes that are not UTF-8 become U+FFFD.
 pub(crate) fn read_text(input: impl Read) -> Result<String> {
     let limit = u64::try_from(INPUT_BYTES_MAX).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
@@ -25,7 +25,6 @@ pub(crate) fn read_text(input: impl Read) -> Result<String> {
         ))
         .with_hint("shorten it, or mention a file: `Review @path/to/file`"));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        usage_error("standard input is not UTF-8 text").with_source(error.utf8_error())
-    })
+    // Only models read it, and a diff may be of files in another encoding.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -9,6 +9,7 @@ use crate::cli::standard_stream::{RunEndSignal, StandardStream, StreamName, Writ
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
+use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{escape_json, escape_line};
 
 /// Style of a piece of text if colours are shown.
@@ -234,9 +235,27 @@ impl CliOutput<'static> {
     pub(crate) fn plain() -> Self {
         CliOutput::with_writers(io::stdout(), io::stderr())
     }
+
+    /// Opens standard error for the messages of a run of a server, which `stop` ends. Results are
+    /// discarded: the client that started the run has them.
+    pub(crate) fn for_server_run(stop: &ShutdownSignal) -> Self {
+        let write_limit = WriteLimit::default();
+        let messages = StandardStream::new(StreamName::Error, &write_limit);
+        let output = Self {
+            write_limit,
+            ..CliOutput::with_writers(io::sink(), messages)
+        };
+        output.set_stop(stop);
+        output
+    }
 }
 
 impl<'w> CliOutput<'w> {
+    /// Sets what ends the command: a reader who does not read does not prevent that.
+    pub(crate) fn set_stop(&self, stop: &ShutdownSignal) {
+        self.set_run_end(Some(RunEndSignal::new(stop, None)));
+    }
+
     /// Sets when the run that is shown is to end: a reader who does not read does not prevent that.
     /// `None` after a run of a session.
     pub(crate) fn set_run_end(&self, end: Option<RunEndSignal>) {

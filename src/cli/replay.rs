@@ -176,17 +176,15 @@ fn describe_event(compared: &ComparedEvent) -> String {
 
 /// Describes an event that concerns the whole run in a sentence.
 fn describe_outcome(event: &Event) -> String {
-    if let Event::Run(RunEvent::RunStarted {
-        agents, attempt, ..
-    }) = event
-    {
-        format!("attempt {attempt} of {} starts", join_with_commas(agents))
+    if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
+        format!("the coordination of {} starts", join_with_commas(agents))
     } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) = event {
         format!("the votes of {} are void", join_with_commas(voters))
     } else if let Event::Coordination(CoordinationEvent::WinnerSelected {
         agent,
         label,
         votes,
+        ..
     }) = event
     {
         let votes: Vec<String> = votes
@@ -196,7 +194,7 @@ fn describe_outcome(event: &Event) -> String {
         format!("{agent} wins with {label} (votes: {})", votes.join(", "))
     } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
         format!("{agent} gives the final answer: {content}")
-    } else if let Event::Run(RunEvent::AttemptRestarted { reason, .. }) = event {
+    } else if let Event::Run(RunEvent::CoordinationRestarted { reason, .. }) = event {
         format!("all agents start again: {reason}")
     } else {
         // Of the events that are compared, only this one is left.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::check_results::CheckResults;
+use crate::ballot::WinnerReason;
+use crate::check_results::{CheckResult, CheckResults};
 use crate::cli::usage_summary::UsageSummary;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
@@ -36,8 +37,8 @@ pub(crate) struct RunResult {
     pub(crate) log_dir: Option<String>,
     /// The task as given by the user, if known.
     pub(crate) task: Option<String>,
-    /// The number of attempts.
-    pub(crate) attempts: u32,
+    /// How often the coordination was restarted.
+    pub(crate) restarts: u32,
     /// The final answer.
     pub(crate) answer: Option<Arc<str>>,
     /// The winner.
@@ -46,7 +47,9 @@ pub(crate) struct RunResult {
     pub(crate) votes: Vec<CastVote>,
     /// The votes per agent with an answer, in the order of the config.
     pub(crate) tally: Vec<VoteCount>,
-    /// All answers of the last attempt, in order.
+    /// What the checks said about the files as they were before any answer.
+    pub(crate) baseline: Vec<CheckResult>,
+    /// All answers of the last coordination, in order.
     pub(crate) answers: Vec<GivenAnswer>,
     /// The outcome of each file of the delivery.
     pub(crate) delivered_files: Vec<DeliveryRow>,
@@ -133,6 +136,8 @@ pub(crate) struct WinningAnswer {
     pub(crate) agent: AgentId,
     /// Its answer.
     pub(crate) label: AnswerLabel,
+    /// What decided for it.
+    pub(crate) reason: WinnerReason,
 }
 
 /// A vote.

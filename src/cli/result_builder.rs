@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ballot::WinnerReason;
+use crate::check_results::CheckResult;
 use crate::cli::result::{
     CastVote, DeniedCall, ErrorReport, GivenAnswer, ProcessOutcome, ResultKind, RunResult,
     VoteCount, WinningAnswer,
@@ -49,6 +51,7 @@ pub(crate) struct ResultBuilder {
     coordination: CoordinationSummary,
     answer: Option<Arc<str>>,
     delivery_rows: Vec<DeliveryRow>,
+    baseline: Vec<CheckResult>,
     denials: Vec<DeniedCall>,
     /// The number of denials that are not listed.
     more_denials: u64,
@@ -59,10 +62,10 @@ pub(crate) struct ResultBuilder {
     summary: String,
 }
 
-/// The answers, the votes and the winner of the last attempt.
+/// The answers, the votes and the winner of the last coordination.
 #[derive(Clone, Debug, Default)]
 struct CoordinationSummary {
-    attempt: u32,
+    restart: u32,
     answers: Vec<GivenAnswer>,
     /// The votes that count, by voter.
     votes: BTreeMap<AgentId, CastVote>,
@@ -99,11 +102,13 @@ impl ResultBuilder {
     }
 
     fn apply_run_event(&mut self, event: &RunEvent) {
-        if let RunEvent::RunStarted { attempt, .. } = event {
+        if let RunEvent::RunStarted { restart, .. } = event {
             self.coordination = CoordinationSummary {
-                attempt: *attempt,
+                restart: *restart,
                 ..CoordinationSummary::default()
             };
+        } else if let RunEvent::BaselineChecked { finding } = event {
+            self.baseline.push(finding.clone());
         } else if let RunEvent::RunEnded { summary, .. } = event {
             self.summary.clone_from(summary);
         }
@@ -189,7 +194,7 @@ impl ResultBuilder {
     /// Builds the result.
     pub(crate) fn build(self, end: &ProcessEnd<'_>) -> RunResult {
         let CoordinationSummary {
-            attempt,
+            restart,
             answers,
             votes,
             winner,
@@ -225,11 +230,12 @@ impl ResultBuilder {
             session_id,
             log_dir,
             task,
-            attempts: attempt,
+            restarts: restart,
             answer: self.answer,
             winner,
             votes: votes.into_values().collect(),
             tally,
+            baseline: self.baseline,
             answers,
             delivered_files: self.delivery_rows,
             permission_denials: self.denials,
@@ -252,6 +258,7 @@ impl CoordinationSummary {
             snapshot,
             check_results,
             plan,
+            ..
         } = event
         {
             self.answers.push(GivenAnswer {
@@ -265,10 +272,11 @@ impl CoordinationSummary {
         } else if let CoordinationEvent::WinnerSelected {
             agent,
             label,
+            reason,
             votes,
         } = event
         {
-            self.set_winner(agent, *label, votes);
+            self.set_winner(agent, (*label, *reason), votes);
         } else {
             self.apply_vote(event);
         }
@@ -297,10 +305,16 @@ impl CoordinationSummary {
         }
     }
 
-    fn set_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
+    fn set_winner(
+        &mut self,
+        agent: &AgentId,
+        (label, reason): (AnswerLabel, WinnerReason),
+        votes: &[(AgentId, u32)],
+    ) {
         self.winner = Some(WinningAnswer {
             agent: agent.clone(),
             label,
+            reason,
         });
         let vote_count = |(agent, votes): &(AgentId, u32)| VoteCount {
             agent: agent.clone(),
@@ -335,11 +349,11 @@ mod tests {
         }
     }
 
-    fn start_event(attempt: u32) -> Event {
+    fn start_event(restart: u32) -> Event {
         Event::Run(RunEvent::RunStarted {
             question: Arc::from("?"),
             agents: vec![agent("a"), agent("b")],
-            attempt,
+            restart,
         })
     }
 
@@ -350,6 +364,7 @@ mod tests {
             content: Arc::from("é"),
             snapshot: None,
             check_results: None,
+            changes: None,
             plan: None,
         })
     }
@@ -412,16 +427,16 @@ mod tests {
 
     #[test]
     fn without_an_answer_the_failures_of_the_agents_are_the_error() {
-        let failed = result(&[start_event(1), dropped_out("a"), dropped_out("b")]);
+        let failed = result(&[start_event(0), dropped_out("a"), dropped_out("b")]);
         assert_eq!(failed.error.unwrap().caused_by, ["a: ", "b: "]);
-        let again = result(&[start_event(1), dropped_out("a"), start_event(2)]);
+        let again = result(&[start_event(0), dropped_out("a"), start_event(1)]);
         assert!(again.error.is_none());
         let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent: agent("b"),
             content: Arc::from("yes"),
         });
         assert!(
-            result(&[start_event(1), dropped_out("a"), answer])
+            result(&[start_event(0), dropped_out("a"), answer])
                 .error
                 .is_none()
         );
@@ -448,21 +463,21 @@ mod tests {
             &[vote_event("a"), vote_event("b"), dropped_out("a")],
             &["b"],
         );
-        check_votes(&[start_event(1), vote_event("a"), start_event(2)], &[]);
+        check_votes(&[start_event(0), vote_event("a"), start_event(1)], &[]);
     }
 
     #[test]
-    fn answers_are_those_of_the_last_attempt() {
-        let first = result(&[start_event(1), answer_event(1), answer_event(2)]);
-        assert_eq!((first.answers.len(), first.attempts), (2, 1));
+    fn answers_are_those_of_the_last_coordination() {
+        let first = result(&[start_event(0), answer_event(1), answer_event(2)]);
+        assert_eq!((first.answers.len(), first.restarts), (2, 0));
         assert_eq!(first.answers[0].chars, 1);
         let second = result(&[
+            start_event(0),
+            answer_event(1),
             start_event(1),
             answer_event(1),
-            start_event(2),
-            answer_event(1),
         ]);
-        assert_eq!((second.answers.len(), second.attempts), (1, 2));
+        assert_eq!((second.answers.len(), second.restarts), (1, 1));
     }
 
     /// `expected` is the reason and the arguments of each denial.

@@ -17,11 +17,11 @@ use crate::cli::execution::{
 use crate::cli::json_report::JsonReport;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{apply_flags, open_cwd, telemetry_settings};
+use crate::cli::run::{apply_flags, open_cwd, telemetry_settings, with_implied_review};
 use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::recorded::{has_answer_lead, recorded_config};
+use crate::config::recorded::recorded_config;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::team::WorkspaceMode;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,7 +44,7 @@ use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
-use crate::world::store::sessions::{SessionDir, find, list};
+use crate::world::store::sessions::{find, list};
 
 /// Returns the run that `arguments` would resume: the last one of the selected session, if it was
 /// interrupted.
@@ -75,8 +75,10 @@ pub(crate) fn find_running_session(
         Some(LAST) => list(&sessions)?.into_iter().next(),
         Some(name) => Some(find(name, &sessions)?),
     };
-    let running_session = session.filter(SessionDir::is_running);
-    Ok(running_session.map(|session| session.id()))
+    match session {
+        Some(session) if session.is_running()? => Ok(Some(session.id())),
+        Some(_) | None => Ok(None),
+    }
 }
 
 /// Resumes `interrupted_run` and shows it.
@@ -88,7 +90,8 @@ pub(crate) async fn resume(
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<RunOutcome> {
-    let arguments = &arguments.with_recorded(&interrupted_run.metadata.cli_args)?;
+    let arguments = arguments.with_recorded(&interrupted_run.metadata.cli_args)?;
+    let arguments = &with_implied_review(arguments, host);
     let request = resumed_request(&interrupted_run, host, arguments, output).await?;
     Box::pin(execute_and_show(
         request,
@@ -148,7 +151,7 @@ pub(crate) fn resume_with_team(
 ) -> Result<RunRequest> {
     let manifest = interrupted_run.run.manifest()?;
     require_same_directory(&manifest, &team.host)?;
-    apply_flags(&mut team.config, arguments, output);
+    apply_flags(&mut team.config, arguments, output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut team.config, &team.host, access.into());
     }
@@ -193,17 +196,13 @@ pub(crate) fn build_resumed_request(
     } = interrupted_run;
     let ResumedTeam {
         host,
-        mut config,
+        config,
         file,
         models,
         telemetry,
     } = team;
     let redactor = Redactor::new(secret_values(&config, &host));
     require_same_team(&config, &manifest, &redactor)?;
-    // The run of a version that had no such limit continues without it.
-    if !has_answer_lead(&manifest.team) {
-        config.orchestrator.answer_lead_max = None;
-    }
     let mut resume_state = ResumeState::read(run)?;
     let layout = RunLayout::plan(&config, &host.state_parent, resume_state.name);
     require_same_workspaces(&layout, &manifest)?;

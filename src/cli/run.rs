@@ -15,6 +15,8 @@ use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::dry_run;
 use crate::cli::environment;
 use crate::cli::execution::{OutputMode, RunOutcome, UserPresence, execute};
+use crate::cli::format::OutputFormat;
+use crate::cli::found_check::add_found_check;
 use crate::cli::interrupts::{
     interrupted_before_run, listen, listen_for_parking, parked_before_run,
 };
@@ -28,12 +30,11 @@ use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
 use crate::cli::run_directory::{
     DirectoryDecision, ask_about_directory, remember_closed_directory,
 };
-use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
 use crate::config::team::WorkspaceMode;
-use crate::config::{Config, ContextPath, DeliveryMode};
+use crate::config::{Config, ContextPath, DeliveryMode, Strategy, WriteMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
@@ -98,18 +99,29 @@ pub(crate) fn run(
     result
 }
 
+/// Returns the flags with the review that `--best-of` implies for a user at a terminal.
+pub(crate) fn with_implied_review(mut arguments: RunArguments, host: &Host) -> RunArguments {
+    let is_present = UserPresence::detect(host) == UserPresence::Present;
+    let is_unattended = arguments.automation
+        || arguments.delivery.yes
+        || arguments.output_format != OutputFormat::Text;
+    arguments.delivery.review |= arguments.best_of.is_some() && is_present && !is_unattended;
+    arguments
+}
+
 async fn execute_task(
     host: &Host,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<ExitStatus> {
+    let arguments = &with_implied_review(arguments.clone(), host);
     let stop = if arguments.park {
         listen_for_parking(host.hangup)?
     } else {
         listen(host.hangup)?
     };
-    output.set_run_end(Some(RunEndSignal::new(&stop, None)));
+    output.set_stop(&stop);
     if arguments.display.screen_reader {
         output.disable_transients();
     }
@@ -143,6 +155,9 @@ async fn execute_task(
     } else {
         UserPresence::Absent
     };
+    if arguments.best_of.is_some() && !prepared.config.checks.has_required() {
+        add_found_check(&mut prepared, user, &stop.graceful, output)?;
+    }
     confirm_openings(
         &mut prepared.config,
         &mut prepared.opened_paths,
@@ -251,9 +266,11 @@ fn find_requested_pipeline(host: &Host, arguments: &RunArguments) -> Result<Opti
     };
     let interrupted_run = find_interrupted_run(arguments, host)?;
     let run_name = interrupted_run.map(|interrupted_run| interrupted_run.run.name());
-    let has_precedence =
-        |run_name: String| last_pipeline.is_newer(&run_name) && !last_pipeline.is_running();
-    Ok(run_name.is_none_or(has_precedence).then_some(last_pipeline))
+    let has_precedence = match run_name {
+        Some(run_name) => last_pipeline.is_newer(&run_name) && !last_pipeline.is_running()?,
+        None => true,
+    };
+    Ok(has_precedence.then_some(last_pipeline))
 }
 
 /// Finds the run to resume, if a session is selected without a task.
@@ -282,7 +299,8 @@ fn requested_interrupted_run(
     }
     Err(
         usage_error("the session has no interrupted run, and no task was given")
-            .with_hint("pass the next task: massgen --continue \"…\""),
+            .with_hint("pass the next task: massgen --continue \"…\"")
+            .with_hint("to see the last answer: massgen sessions show last"),
     )
 }
 
@@ -377,7 +395,7 @@ async fn prepare(
         open_path(&mut opened, &host.cwd, access.into(), turn);
     }
     open_mentions(&mut opened, &prompt, turn);
-    apply_flags(&mut config, arguments, output);
+    apply_flags(&mut config, arguments, output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
@@ -447,10 +465,11 @@ pub(crate) fn apply_flags(
     config: &mut Config,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
-) {
+) -> Result<()> {
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
+    apply_strategy(config, arguments)?;
     let rates = arguments.rate_limit.iter().cloned();
     config.rate_limits.extend(rates);
     apply_limits(config, &arguments.limits);
@@ -460,12 +479,40 @@ pub(crate) fn apply_flags(
     if arguments.delivery.review {
         config.delivery = DeliveryMode::Review;
     }
+    for command in &arguments.check {
+        config.checks.require(command);
+    }
+    if config.orchestrator.strategy == Strategy::FirstPass && !config.checks.has_required() {
+        let message = "`first-pass` needs a required check";
+        return Err(usage_error(message).with_hint("name one: --check \"cargo test\""));
+    }
     if let Some(choice) = arguments.sandbox {
         config.override_sandbox(choice);
         if !config.has_local_commands() && config.checks.list.is_empty() {
             output.warning("`--sandbox` has no effect: no agent runs commands on this machine, and there are no checks");
         }
     }
+    Ok(())
+}
+
+/// Applies the flags about attempts and about how the winner is found.
+fn apply_strategy(config: &mut Config, arguments: &RunArguments) -> Result<()> {
+    let strategy = arguments.best_of.map(|_| Strategy::BestOf);
+    let Some(strategy) = arguments.strategy.or(strategy) else {
+        return Ok(());
+    };
+    if config.workflow.is_some() {
+        let message = "`--best-of` and `--strategy` are not for the roles of a pipeline";
+        return Err(usage_error(message).with_hint("set `strategy` and `copies` in its config"));
+    }
+    config.orchestrator.strategy = strategy;
+    if let Some(count) = arguments.best_of {
+        config.orchestrator.write_mode = WriteMode::Attempts;
+        config
+            .deal_attempts(count)
+            .map_err(|reason| usage_error(format!("`--best-of` cannot copy an agent: {reason}")))?;
+    }
+    Ok(())
 }
 
 /// Returns the paths that earlier turns opened and that are still open, and warns about the others.

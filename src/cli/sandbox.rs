@@ -8,14 +8,16 @@ use std::pin::pin;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
+use crate::answer_changes::ChangeLayers;
 use crate::cli::command_line::usage_error;
+use crate::cli::deliveries::tried_answer::TriedAnswer;
 use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::host::HangupAction;
+use crate::host::{HangupAction, Host};
 use crate::text::shell_words::shell_line;
-use crate::tools::call::{ToolCall, UserPath};
+use crate::tools::call::{ToolCall, UserPath, WORKSPACE};
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::verdict::Denial;
 use crate::world::exec::pass_through::PassthroughResult;
@@ -27,21 +29,30 @@ use crate::world::sandbox::{ExitReason, ProcessStreams};
 /// Added to the number of the signal that ended a command, as shells do.
 const SIGNAL_STATUS_BASE: i32 = 128;
 
-/// Runs a program and its arguments through `gate` and returns its exit status.
+/// Runs a program and its arguments through `gate` and returns its exit status: on the user's trees
+/// as `answer` would leave them, if there is one, so that what it writes is discarded.
 pub(crate) fn run(
     gate: &Gate,
     words: &[String],
-    hangup: HangupAction,
+    answer: Option<TriedAnswer>,
+    host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<u8> {
-    let workspace = UserPath::parse(".").map_err(|error| Error::bug(error.to_string()))?;
+    let dir = match &answer {
+        Some(answer) => answer.start_directory(&host.cwd).to_string(),
+        None => WORKSPACE.to_owned(),
+    };
+    let dir = UserPath::parse(dir).map_err(|error| Error::bug(error.to_string()))?;
+    let changes = answer.map(|answer| answer.layers);
     let call = ToolCall::ExecuteCommand {
         command: shell_line(words),
         timeout_seconds: None,
-        dir: workspace,
+        dir,
+        answer: None,
     };
     let permitted = gate.check(call).map_err(|denial| denial_error(&denial))?;
-    let result = single_thread_runtime()?.block_on(wait_for_command(permitted, hangup))?;
+    let command = wait_for_command(permitted, changes, host.hangup);
+    let result = single_thread_runtime()?.block_on(command)?;
     if let Some(delivered) = &result.delivered {
         output.note(delivered);
     }
@@ -62,6 +73,7 @@ fn denial_error(denial: &Denial) -> Error {
 /// Waits for the command; a signal that would end massgen ends the command first.
 async fn wait_for_command(
     permitted: Permitted<Action>,
+    changes: Option<ChangeLayers>,
     hangup: HangupAction,
 ) -> Result<PassthroughResult> {
     let start_error = |error: io::Error| Error::io("cannot run a command", error);
@@ -70,7 +82,8 @@ async fn wait_for_command(
     let mut resize_signal = signal(SignalKind::window_change()).map_err(start_error)?;
     let (mut proxy, streams) = proxy_streams()?;
     let task_interrupt = interrupt.clone();
-    let task = spawn_blocking(move || run_on_streams(permitted, streams, &task_interrupt));
+    let run = move || run_on_streams(permitted, changes.as_ref(), streams, &task_interrupt);
+    let task = spawn_blocking(run);
     let mut command_end = pin!(wait_or_interrupt(task, &stop, &interrupt));
     let result = loop {
         tokio::select! {

@@ -48,7 +48,7 @@ pub(crate) fn run(
             let session = find_session(session)?;
             show(&session, ReportFormat::from(*json), output)?;
             let id = session.id();
-            if session.is_running() {
+            if session.is_running()? {
                 output.note(&format!(
                     "a turn of {id} is running; it is shown once it has ended"
                 ));
@@ -141,10 +141,10 @@ impl ListedSession {
 
     /// Returns whether the user stopped the run of the last saved turn. Such a turn is saved if an
     /// agent had answered.
-    fn was_last_turn_stopped(&self, logs: &AbsPath) -> bool {
+    fn was_last_turn_stopped(&self, logs: &AbsPath) -> Result<bool> {
         let last_turn = self.last_turn.as_ref().ok().and_then(Option::as_ref);
         let run = last_turn.and_then(|last| runs::name_of(&last.log_dir));
-        run.is_some_and(|run| was_stopped_by_user(&run, logs))
+        run.map_or(Ok(false), |run| was_stopped_by_user(&run, logs))
     }
 }
 
@@ -163,10 +163,10 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
         let interrupted_run = interrupted_runs.get(&session.id());
         let line = match (last_turn, format) {
             (Ok(last_turn), ReportFormat::Json) => {
-                json_row(&session, last_turn.as_ref(), interrupted_run)
+                json_row(&session, last_turn.as_ref(), interrupted_run)?
             }
             (Ok(last_turn), ReportFormat::Text) => {
-                text_row(&session, last_turn.as_ref(), interrupted_run)
+                text_row(&session, last_turn.as_ref(), interrupted_run)?
             }
             (Err(error), _) => {
                 output.warning(&format!("{error:#}"));
@@ -191,8 +191,8 @@ fn interrupted_runs(
     let logs = logs_directory(host);
     let mut resumable_ids = BTreeSet::new();
     for listed in sessions {
-        if !listed.session.is_running()
-            && (listed.session.has_unsaved_turn()? || listed.was_last_turn_stopped(&logs))
+        if !listed.session.is_running()?
+            && (listed.session.has_unsaved_turn()? || listed.was_last_turn_stopped(&logs)?)
         {
             resumable_ids.insert(listed.session.id());
         }
@@ -209,18 +209,18 @@ fn json_row(
     session: &SessionDir,
     last_turn: Option<&TurnMetadata>,
     interrupted_run: Option<&InterruptedRun>,
-) -> String {
+) -> Result<String> {
     let row = json!({
         "id": session.id(),
         "dir": session.dir().to_string(),
         "turns": last_turn.map_or(0, |last_turn| last_turn.turn),
-        "running": session.is_running(),
+        "running": session.is_running()?,
         "interrupted": interrupted_run.is_some(),
         "used": last_turn.map(|last_turn| &last_turn.timestamp),
         "task": last_turn.map(|last_turn| &last_turn.task),
         "config": last_turn.and_then(|last_turn| last_turn.config.as_ref()),
     });
-    format!("{row}\n")
+    Ok(format!("{row}\n"))
 }
 
 /// Returns the line of a session in the list, with the turn that a person would continue: the
@@ -229,9 +229,9 @@ fn text_row(
     session: &SessionDir,
     last_turn: Option<&TurnMetadata>,
     interrupted_run: Option<&InterruptedRun>,
-) -> String {
+) -> Result<String> {
     let last_use = last_turn.and_then(|last_turn| LocalDateTime::parse(&last_turn.timestamp));
-    let state = if session.is_running() {
+    let state = if session.is_running()? {
         "running".to_owned()
     } else if interrupted_run.is_some() {
         "interrupted".to_owned()
@@ -240,18 +240,18 @@ fn text_row(
     };
     let (turn_count, task) = match (interrupted_run, last_turn) {
         (Some(InterruptedRun { run, turn, .. }), _) => {
-            let status = run.state().status_file;
+            let status = run.state()?.status_file;
             (*turn, RecordedRunSummary::read(run, status.as_ref()).task)
         }
         (None, Some(last_turn)) => (last_turn.turn, last_turn.task.clone()),
         (None, None) => (0, String::new()),
     };
     let task = single_line(&task, TASK_CHARS_MAX);
-    format!(
+    Ok(format!(
         "{}  {state:<19}  {:>9}  {task}\n",
         session.id(),
         turn_count_text(turn_count)
-    )
+    ))
 }
 
 fn turn_count_text(count: u32) -> String {

@@ -1,6 +1,6 @@
-//! A standard stream of the process. While a run can be stopped, a thread of its own writes to it: a
-//! reader who does not read keeps massgen waiting, but neither from a signal nor past the time limit
-//! of the run.
+//! A standard stream of the process. While signals can stop a command, another thread writes to it:
+//! a reader who does not read keeps massgen waiting, but neither from a signal nor past the time
+//! limit of a run.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

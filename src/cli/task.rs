@@ -236,8 +236,8 @@ mod tests {
                 .to_string()
                 .starts_with("standard input is longer than ")
         );
-        let binary = TaskSource::Input.read(&b"\xff\xfe"[..]).unwrap_err();
-        assert_eq!(binary.to_string(), "standard input is not UTF-8 text");
+        let latin1 = TaskSource::Input.read(&b"caf\xe9"[..]).unwrap();
+        assert_eq!(latin1.full_text(), "caf\u{fffd}");
         let both = TaskSource::TypedThenInput("review".to_owned());
         for source in [TaskSource::Input, both] {
             let blank = source.read(&b" \n"[..]).unwrap_err();

@@ -175,6 +175,11 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
         };
         return (!has_effect).then_some("the external agent sends its own requests");
     }
+    if (key, vendor.name) == ("num_ctx", "ollama") {
+        return Some(
+            "Ollama reads it only in its own API; set `OLLAMA_CONTEXT_LENGTH` where Ollama runs",
+        );
+    }
     let mut rows = API_PARAMETERS.iter();
     let row = rows.find(|row| row.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;

@@ -1,20 +1,65 @@
 //! The configuration of the commands that check answers.
 
 use crate::check_results::CheckRequirement;
+use crate::config::file_globs::FileGlobs;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
+use crate::text::single_line;
 
 /// The default timeout of a check, in seconds.
 pub const CHECK_SECONDS_DEFAULT: u64 = 10 * 60;
 
+/// The longest name of a check, in characters.
+pub(crate) const CHECK_NAME_CHARS_MAX: usize = 60;
+
+/// How many checks run at the same time by default.
+pub const PARALLEL_CHECKS_DEFAULT: usize = 4;
+
 /// The checks of answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChecksConfig {
     /// The commands, in the order of the file. Names are unique.
     pub list: Vec<CheckConfig>,
+    /// How many of them run at the same time.
+    pub parallel: usize,
     /// What to do with a delivery when a required check fails afterwards.
     pub on_failure: FailedCheckPolicy,
     /// The sandbox level from the command line; `None` uses that of the agent's commands.
     pub sandbox: Option<SandboxLevelChoice>,
+}
+
+impl Default for ChecksConfig {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            parallel: PARALLEL_CHECKS_DEFAULT,
+            on_failure: FailedCheckPolicy::default(),
+            sandbox: None,
+        }
+    }
+}
+
+impl ChecksConfig {
+    /// Returns whether an answer must pass a check.
+    pub fn has_required(&self) -> bool {
+        let mut checks = self.list.iter();
+        checks.any(|check| check.requirement == CheckRequirement::Required)
+    }
+
+    /// Adds a check that an answer must pass, named after its command, unless there is one of this
+    /// name.
+    pub fn require(&mut self, command: &str) {
+        let name = single_line(command, CHECK_NAME_CHARS_MAX);
+        if self.list.iter().all(|check| check.name != name) {
+            self.list.push(CheckConfig {
+                name,
+                command: command.to_owned(),
+                requirement: CheckRequirement::Required,
+                timeout_seconds: CHECK_SECONDS_DEFAULT,
+                retries: 0,
+                fixed: FileGlobs::default(),
+            });
+        }
+    }
 }
 
 /// A command that is run on every answer, in the tree as it would be delivered.
@@ -28,6 +73,10 @@ pub struct CheckConfig {
     pub requirement: CheckRequirement,
     /// The timeout, in seconds.
     pub timeout_seconds: u64,
+    /// How often it is run again if it fails.
+    pub retries: u32,
+    /// The files that it takes from the user's trees, whatever an answer does to them.
+    pub fixed: FileGlobs,
 }
 
 /// What to do with a delivery when a required check fails afterwards.

@@ -44,6 +44,27 @@ pub struct CommandLineConfig {
     pub env: BTreeMap<String, EnvVariable>,
 }
 
+/// Whether a program of the user has more than an agent's commands: variables of the user, a network
+/// or a verdict. What it runs must then not depend on what an agent can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// It has no more.
+    Ordinary,
+    /// It has more.
+    Privileged,
+}
+
+impl Privilege {
+    /// Returns the privilege of a program without a verdict, with these variables and this network.
+    pub fn of(env: &BTreeMap<String, EnvVariable>, network: &NetworkPolicy) -> Self {
+        if env.is_empty() && *network == NetworkPolicy::Off {
+            Self::Ordinary
+        } else {
+            Self::Privileged
+        }
+    }
+}
+
 /// The timeout of a command, and the size of the output that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandBounds {

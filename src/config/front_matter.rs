@@ -90,8 +90,10 @@ fn scalar_text(node: &YamlNode) -> Option<&str> {
 }
 
 fn parse_fields(text: &str) -> Result<Option<YamlNode>, String> {
-    let node = yaml::parse(text)
-        .map_err(|error| format!("its front matter is not YAML: {}", error.message))?;
+    let node = yaml::parse(text).or_else(|error| {
+        yaml::parse(&quote_values(text))
+            .map_err(|_| format!("its front matter is not YAML: {}", error.message))
+    })?;
     match node.value {
         YamlValue::Mapping(_) => Ok(Some(node)),
         YamlValue::Null => Ok(None),
@@ -99,6 +101,22 @@ fn parse_fields(text: &str) -> Result<Option<YamlNode>, String> {
             Err("its front matter is not a mapping".to_owned())
         }
     }
+}
+
+/// Quotes the values of the lines `key: value`: many published files have a colon in an unquoted one.
+fn quote_values(text: &str) -> String {
+    let quote_value = |line: &str| match line.split_once(": ") {
+        Some((key, value))
+            if !line.starts_with([' ', '#', '-'])
+                && !value
+                    .trim_start()
+                    .starts_with(['"', '\'', '[', '{', '|', '>', '&', '*']) =>
+        {
+            format!("{key}: '{}'\n", value.trim().replace('\'', "''"))
+        }
+        Some(_) | None => format!("{line}\n"),
+    };
+    text.lines().map(quote_value).collect()
 }
 
 #[cfg(test)]
@@ -125,6 +143,17 @@ mod tests {
         let plain = FrontMatter::parse("# title\n---\n").unwrap();
         assert_eq!((plain.text("name"), plain.body), (None, "# title\n---\n"));
         assert_eq!(FrontMatter::parse("---\n---\nx").unwrap().body, "x");
+    }
+
+    #[test]
+    fn a_colon_in_an_unquoted_value_is_text() {
+        let text = "---\nname: x\ndescription: Two axes: it's both\nlist: [a, b]\n---\n";
+        let front_matter = FrontMatter::parse(text).unwrap();
+        assert_eq!(
+            front_matter.text("description"),
+            Some("Two axes: it's both")
+        );
+        assert_eq!(front_matter.texts("list"), Some(vec!["a", "b"]));
     }
 
     #[test]

@@ -17,17 +17,18 @@ use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::docker::DockerConfig;
 use crate::config::found_config::RestrictedUse;
 pub use crate::config::orchestrator::{
-    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, SubagentsConfig,
-    TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
+    NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode, Strategy,
+    SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity, WriteMode,
 };
 use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
+use crate::config::storage_path::StoragePath;
 use crate::config::uploads::UploadSource;
 use crate::config::workflow::WorkflowConfig;
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
-use crate::permissions::grant::Permission;
+use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::guard::FolderGuard;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::limits::BudgetLimits;
@@ -40,6 +41,8 @@ pub mod checks;
 pub mod command_line;
 pub mod code_mode;
 mod context_path;
+pub mod copies;
+pub mod file_globs;
 pub mod diagnostic;
 pub mod docker;
 pub mod draft;
@@ -252,6 +255,18 @@ pub enum DeliveryMode {
     Review,
 }
 
+/// A path of the user that the config opens.
+#[derive(Debug)]
+pub enum ConfigPath<'c> {
+    /// A context path of all agents.
+    Shared(&'c mut ContextPath),
+    /// A context path of one agent.
+    Own(&'c mut ContextPath),
+    /// A directory of the folder guard of one agent, a file that is uploaded to its vendor, or a
+    /// directory of the user that is its workspace.
+    Bare(&'c mut AbsPath, Permission, GrantKind),
+}
+
 /// When a run is shown on the whole terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DashboardMode {
@@ -295,29 +310,38 @@ impl Config {
     }
 
     /// Returns every path of the user that the config opens to agents, among them single files.
-    pub fn user_paths_mut(&mut self) -> impl Iterator<Item = &mut AbsPath> {
+    pub fn user_paths_mut(&mut self) -> impl Iterator<Item = ConfigPath<'_>> {
         let own_paths = self.agents.iter_mut().flat_map(|agent| {
             let (read, write): (&mut [AbsPath], &mut [AbsPath]) = match &mut agent.folder_guard {
                 FolderGuard::On { read, write, .. } => (read, write),
                 FolderGuard::Off | FolderGuard::Role { .. } => (&mut [], &mut []),
             };
-            let context_paths = agent.context_paths.iter_mut();
             let uploads = agent.uploaded_files.iter_mut();
             let uploads = uploads.filter_map(|file| match &mut file.source {
                 UploadSource::Path(path) => Some(path),
                 UploadSource::Url(_) => None,
             });
-            context_paths
-                .map(|context| &mut context.path)
-                .chain(&mut agent.uploaded_images)
-                .chain(uploads)
-                .chain(read)
-                .chain(write)
+            let readable = read.iter_mut().chain(&mut agent.uploaded_images);
+            let readable = readable.chain(uploads);
+            let readable =
+                readable.map(|path| ConfigPath::Bare(path, Permission::Read, GrantKind::Context));
+            let writable = write.iter_mut();
+            let writable =
+                writable.map(|path| ConfigPath::Bare(path, Permission::Write, GrantKind::Context));
+            let workspace = agent.cwd.iter_mut().filter_map(|cwd| match cwd {
+                StoragePath::Absolute(path) => Some(ConfigPath::Bare(
+                    path,
+                    Permission::Write,
+                    GrantKind::Workspace,
+                )),
+                StoragePath::Relocated(_) | StoragePath::InState(_) => None,
+            });
+            let context_paths = agent.context_paths.iter_mut().map(ConfigPath::Own);
+            let bare_paths = readable.chain(writable);
+            context_paths.chain(bare_paths).chain(workspace)
         });
-        let context_paths = self.orchestrator.context_paths.iter_mut();
-        context_paths
-            .map(|context| &mut context.path)
-            .chain(own_paths)
+        let shared_paths = self.orchestrator.context_paths.iter_mut();
+        shared_paths.map(ConfigPath::Shared).chain(own_paths)
     }
 
     /// Returns every path of the user that an agent can write to in the final phase.

@@ -1,11 +1,13 @@
 //! How the agents work together: coordination, voting, plans, notes and the timeouts.
 
 use crate::config::context_path::ContextPath;
+use crate::config::file_globs::FileGlobs;
 use crate::config::preparation::PreparationConfig;
 use crate::config::round_guidance::RoundGuidance;
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::{self, StoragePath};
 use crate::config::subagents::SubagentTypesConfig;
+use crate::id::AgentId;
 
 /// The rules of coordination and delivery.
 #[derive(Clone, Debug)]
@@ -26,7 +28,7 @@ pub struct OrchestratorConfig {
     pub max_new_answers_per_agent: Option<u32>,
     /// The maximum number of answers of all agents together.
     pub max_new_answers_global: Option<u32>,
-    /// What the final agent evaluates after the first attempt instead of its answer.
+    /// What the final agent evaluates after the first coordination instead of its answer.
     pub debug_final_answer: Option<String>,
     /// The share of a model's context from which a conversation is compacted.
     pub compaction_threshold: Option<f64>,
@@ -40,10 +42,18 @@ pub struct OrchestratorConfig {
     pub new_answers_shown_max: Option<usize>,
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
-    /// Whether agents vote, or the first of them presents at once.
-    pub coordination: CoordinationMode,
-    /// Whether the winner's answer is the result as it is, if the winner has nowhere to deliver to.
-    pub skips_presentation: bool,
+    /// How the winner is found.
+    pub strategy: Strategy,
+    /// The agent whose model compares the answers that passed the checks; `None` is the first one.
+    pub reviewer: Option<AgentId>,
+    /// Whether the first agent presents at once, without answers (`skip_coordination_rounds`).
+    pub skips_coordination: bool,
+    /// Whether the winner presents its answer, if it has nowhere to deliver to.
+    pub presentation: PresentationMode,
+    /// Where agents write in the user's write paths before the delivery.
+    pub write_mode: WriteMode,
+    /// The names that are delivered although git ignores them.
+    pub deliver_ignored: FileGlobs,
     /// Whether agents only plan until the final phase, and the instruction for it.
     pub planning: PlanningMode,
     /// Whether agents keep plans of their tasks.
@@ -117,14 +127,55 @@ pub enum NoveltyRequirement {
     Strict,
 }
 
-/// Whether agents vote.
+/// How the winner is found (`strategy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CoordinationMode {
-    /// Agents answer, see each other's answers and vote.
+pub enum Strategy {
+    /// Agents read each other's answers and vote.
     #[default]
-    Vote,
-    /// The first agent presents immediately (`skip_coordination_rounds`).
-    Skip,
+    Consensus,
+    /// Agents answer alone; of the answers that pass the required checks, a review selects one.
+    BestOf,
+    /// Agents answer alone; the first answer that passes the required checks ends the rest.
+    FirstPass,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 3] = [Self::Consensus, Self::BestOf, Self::FirstPass];
+
+    /// Returns its name in configs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Consensus => "consensus",
+            Strategy::BestOf => "best-of",
+            Strategy::FirstPass => "first-pass",
+        }
+    }
+
+    /// Returns whether no agent sees the answer of another.
+    pub fn is_independent(self) -> bool {
+        self != Strategy::Consensus
+    }
+}
+
+/// Whether the winner presents its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PresentationMode {
+    /// It is asked for the final result.
+    #[default]
+    Presented,
+    /// Its answer is the result as it is (`skip_final_presentation`).
+    Skipped,
+}
+
+/// Where agents write in the user's write paths before the delivery (`write_mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Each agent in an attempt: a private layer over them.
+    #[default]
+    Attempts,
+    /// Nowhere: the winner writes to them in the final phase.
+    Legacy,
 }
 
 /// Whether agents only plan until the final phase.
@@ -213,8 +264,12 @@ impl Default for OrchestratorConfig {
             answer_lead_max: Some(ANSWER_LEAD_DEFAULT),
             new_answers_shown_max: None,
             answer_novelty: NoveltyRequirement::default(),
-            coordination: CoordinationMode::default(),
-            skips_presentation: false,
+            strategy: Strategy::default(),
+            reviewer: None,
+            skips_coordination: false,
+            presentation: PresentationMode::default(),
+            write_mode: WriteMode::default(),
+            deliver_ignored: FileGlobs::default(),
             planning: PlanningMode::default(),
             task_planning: TaskPlanning::default(),
             max_orchestration_restarts: 0,

@@ -1,7 +1,6 @@
 //! Writes a team as a config for replaying its run: scripted agents with the same rules, paths and
 //! tools. Instructions to models are left out, because recorded models do not read them. The config
-//! must never contain an API key. Configs of earlier versions are completed with the rules that
-//! applied then.
+//! must never contain an API key.
 
 use serde_json::{Map, Value, json};
 
@@ -10,8 +9,8 @@ use crate::config::keys::{
     preparation, root, uploads,
 };
 use crate::config::{
-    AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement, OrchestratorConfig,
-    PlanningMode,
+    AgentConfig, Config, ContextPath, NoveltyRequirement, OrchestratorConfig, PlanningMode,
+    PresentationMode, WriteMode,
 };
 use crate::path::RelPath;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
@@ -44,7 +43,7 @@ pub fn recorded_config(config: &Config) -> Value {
     add(&orchestrator::ANSWER_NOVELTY_REQUIREMENT, json!(novelty));
     add(
         &orchestrator::SKIP_COORDINATION_ROUNDS,
-        json!(orchestrator.coordination == CoordinationMode::Skip),
+        json!(orchestrator.skips_coordination),
     );
     // By default they are read.
     add(&orchestrator::PROJECT_INSTRUCTIONS, json!(false));
@@ -58,30 +57,8 @@ pub fn recorded_config(config: &Config) -> Value {
     })
 }
 
-/// Returns whether a recorded team says how many answers an agent may be ahead of the others. In
-/// runs of earlier versions, whose records do not say so, nothing limited this.
-pub fn has_answer_lead(team: &Value) -> bool {
-    let rules = team.get(root::ORCHESTRATOR.name());
-    let is_recorded = |key: &ConfigKey| rules.and_then(|rules| rules.get(key.name())).is_some();
-    is_recorded(&orchestrator::FAIRNESS_ENABLED)
-        || is_recorded(&orchestrator::FAIRNESS_LEAD_CAP_ANSWERS)
-}
-
-/// Returns a recorded team with the rules of earlier versions that its record does not have.
-pub fn with_earlier_rules(team: &Value) -> Value {
-    let mut team = team.clone();
-    if !has_answer_lead(&team)
-        && let Some(Value::Object(rules)) = team.get_mut(root::ORCHESTRATOR.name())
-    {
-        let key = orchestrator::FAIRNESS_ENABLED.name().to_owned();
-        rules.insert(key, json!(false));
-    }
-    team
-}
-
-/// Returns the entries of the section `orchestrator` that records of earlier versions lack: how
-/// many answers an agent may be ahead of the others, and the other rules of answers and votes that
-/// differ from the defaults.
+/// Returns the entries of the section `orchestrator` about answers and votes: how many answers an
+/// agent may be ahead of the others, and the other rules that differ from the defaults.
 fn ballot_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     let mut rules = Map::new();
     let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));
@@ -94,7 +71,13 @@ fn ballot_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
         Some(0) => add(&orchestrator::DISABLE_INJECTION, json!(true)),
         Some(shown_max) => add(&orchestrator::MAX_MIDSTREAM_INJECTIONS, json!(shown_max)),
     }
-    if orchestrator.skips_presentation {
+    if orchestrator.strategy.is_independent() {
+        add(&orchestrator::STRATEGY, json!(orchestrator.strategy.name()));
+    }
+    if let Some(reviewer) = &orchestrator.reviewer {
+        add(&orchestrator::REVIEWER, json!(reviewer));
+    }
+    if orchestrator.presentation == PresentationMode::Skipped {
         add(&orchestrator::SKIP_FINAL_PRESENTATION, json!(true));
     }
     if let Some(checklist) = &orchestrator.checklist {
@@ -112,7 +95,11 @@ fn coordination_section(orchestrator: &OrchestratorConfig) -> Value {
         coordination::MAX_ORCHESTRATION_RESTARTS.name(),
         json!(orchestrator.max_orchestration_restarts),
     );
-    // The planning mode decides whether there is a final phase.
+    // Both modes decide whether there is a final phase.
+    if orchestrator.write_mode == WriteMode::Legacy {
+        let mode = coordination::LEGACY_WRITE_MODE;
+        add(coordination::WRITE_MODE.name(), json!(mode));
+    }
     if orchestrator.planning != PlanningMode::Off {
         add(coordination::ENABLE_PLANNING_MODE.name(), json!(true));
     }
@@ -356,10 +343,10 @@ orchestrator:
             (
                 agents,
                 rules.context_paths.clone(),
-                rules.max_new_answers_per_agent,
-                rules.answer_novelty,
+                (rules.max_new_answers_per_agent, rules.answer_novelty),
                 (rules.answer_lead_max, rules.new_answers_shown_max),
-                (rules.coordination, rules.skips_presentation),
+                (rules.strategy, rules.reviewer.clone()),
+                (rules.skips_coordination, rules.presentation),
                 rules.planning.clone(),
                 rules
                     .checklist
@@ -373,19 +360,5 @@ orchestrator:
         };
         assert_eq!(seen(&again), seen(&config));
         assert_eq!(recorded_config(&again), written);
-    }
-
-    #[test]
-    fn agents_of_an_earlier_record_may_be_ahead_by_any_number_of_answers() {
-        let config = load_config("agents: [{id: a, backend: {type: ollama, model: m}}]");
-        let written = recorded_config(&config);
-        assert_eq!(with_earlier_rules(&written), written);
-        let mut earlier = written;
-        let rules = earlier["orchestrator"].as_object_mut().unwrap();
-        assert_eq!(rules.remove("fairness_lead_cap_answers"), Some(json!(2)));
-        let completed = with_earlier_rules(&earlier);
-        let again = load_config(&completed.to_string());
-        assert_eq!(again.orchestrator.answer_lead_max, None);
-        assert_eq!(recorded_config(&again), completed);
     }
 }

@@ -22,7 +22,6 @@ pub fn reference() -> String {
     parameters_reference(&mut out);
     vendor_reference(&mut out);
     foreign_values_reference(&mut out);
-    former_names_reference(&mut out);
     out
 }
 
@@ -236,37 +235,6 @@ fn foreign_values_reference(out: &mut String) {
                     value.doc.to_owned(),
                 ];
                 push(out, format_args!("| {} |\n", row.join(" | ")));
-            }
-        }
-    }
-}
-
-/// Writes the names of keys and values in earlier versions.
-fn former_names_reference(out: &mut String) {
-    push(
-        out,
-        format_args!(
-            "\n## Old names\n\nThese names still work in this version, with a warning; a later \
-             version will remove them.\n\n"
-        ),
-    );
-    table(out, &["Section", "Old name", "Name"]);
-    for section in SECTIONS {
-        let path = match section.path {
-            "" => "the top of the file".to_owned(),
-            path => code(path),
-        };
-        for key in section.keys {
-            let name = key.names.first().copied().unwrap_or_default();
-            if let Some(former) = key.former_name {
-                push(out, format_args!("| {path} | `{former}` | `{name}` |\n"));
-            }
-            for value in key.former_values {
-                let (former, current) = (value.former_name, value.current_name);
-                push(
-                    out,
-                    format_args!("| {path} | `{name}: {former}` | `{name}: {current}` |\n"),
-                );
             }
         }
     }

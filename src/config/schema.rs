@@ -32,13 +32,6 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
     let mut properties = Map::new();
     let mut required_names = Vec::new();
     for key in section.known_keys() {
-        if let Some(former) = key.former_name {
-            let mut schema = key_schema(section, former, key);
-            if let Value::Object(fields) = &mut schema {
-                fields.insert("deprecated".to_owned(), json!(true));
-            }
-            properties.insert(former.to_owned(), schema);
-        }
         for name in key.names.iter().copied() {
             properties.insert(name.to_owned(), key_schema(section, name, key));
             if key.status == KeyStatus::Required {
@@ -83,13 +76,12 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     let value_schema = if is_backend_type {
         let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
         json!({ "enum": supported.map(|vendor| vendor.name).collect::<Vec<_>>() })
-    } else if key.former_values.is_empty() && key.foreign_values.is_empty() {
+    } else if key.foreign_values.is_empty() {
         shape_schema(&key.shape)
     } else {
-        let former_names = key.former_values.iter().map(|value| value.former_name);
         let massgen_values = key.foreign_values.iter().map(|value| value.massgen_value);
-        let deprecated_values: Vec<&str> = former_names.chain(massgen_values).collect();
-        let deprecated_schema = json!({ "enum": deprecated_values, "deprecated": true });
+        let massgen_values: Vec<&str> = massgen_values.collect();
+        let deprecated_schema = json!({ "enum": massgen_values, "deprecated": true });
         json!({ "anyOf": [shape_schema(&key.shape), deprecated_schema] })
     };
     let mut schema = Map::new();

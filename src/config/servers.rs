@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::{Host, Url};
 
 use crate::call_rules::{CallMatcher, CallRule, CallRules};
-use crate::config::command_line::{EnvVariable, variable_secrets};
+use crate::config::command_line::{EnvVariable, Privilege, variable_secrets};
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::server_package::ServerPackage;
 use crate::config::vendors::{is_local_name, is_this_machine};
@@ -148,10 +148,9 @@ pub struct ServerProgram {
 }
 
 impl ServerProgram {
-    /// Returns whether it has more access than the agent's commands: variables of the user, or a
-    /// network. No agent may then decide what runs.
+    /// Returns whether it has more access than the agent's commands.
     pub fn is_privileged(&self) -> bool {
-        !self.env.is_empty() || self.network != NetworkPolicy::Off
+        Privilege::of(&self.env, &self.network) == Privilege::Privileged
     }
 }
 

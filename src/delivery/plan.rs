@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::delivery::change_details::change_details;
 use crate::delivery::path_state::PathState;
-use crate::event::HunkCount;
+use crate::event::{DeliveryOutcome, HunkCount};
 use crate::path::{AbsPath, RealPath, RelPath};
 
 /// The planned changes to the user's trees.
@@ -137,6 +137,26 @@ pub enum EntryAction {
     Change,
     /// It deletes the path.
     Delete,
+}
+
+impl EntryAction {
+    /// Returns the action as a verb.
+    pub fn verb(self) -> &'static str {
+        match self {
+            EntryAction::Create => "create",
+            EntryAction::Change => "change",
+            EntryAction::Delete => "delete",
+        }
+    }
+
+    /// Returns the outcome when it is carried out as a whole.
+    pub fn outcome(self) -> DeliveryOutcome {
+        match self {
+            EntryAction::Create => DeliveryOutcome::Created,
+            EntryAction::Change => DeliveryOutcome::Changed { hunks: None },
+            EntryAction::Delete => DeliveryOutcome::Deleted,
+        }
+    }
 }
 
 impl DeliveryEntry {

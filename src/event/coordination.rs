@@ -5,6 +5,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer_changes::AnswerChanges;
+use crate::ballot::WinnerReason;
 use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
 use crate::tools::task_plan::TaskPlan;
@@ -24,8 +26,11 @@ pub enum CoordinationEvent {
         label: AnswerLabel,
         /// The whole answer.
         content: Arc<str>,
-        /// The path of the snapshot of the agent's workspace, if it has files.
+        /// The path of the copy of the answer's files, if it has files.
         snapshot: Option<String>,
+        /// What it changes in the user's paths; `None` if it was not made in an attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        changes: Option<AnswerChanges>,
         /// The results of the config's checks; `None` without checks.
         #[serde(rename = "evidence", default, skip_serializing_if = "Option::is_none")]
         check_results: Option<CheckResults>,
@@ -53,18 +58,17 @@ pub enum CoordinationEvent {
         message: Option<u32>,
     },
     /// An answer or vote was rejected; the agent received the reason.
-    #[serde(alias = "refused")]
     SubmissionRejected {
         /// The agent.
         agent: AgentId,
         /// The reason.
         reason: String,
-        /// The reason of the user's hooks, if they rejected it.
+        /// The reason again if it is not one of the ballot: the user's hooks rejected it, or its files
+        /// could not be captured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        hook: Option<String>,
+        external: Option<String>,
     },
     /// An agent was shown new answers.
-    #[serde(alias = "informed")]
     AnswersShown {
         /// The agent.
         agent: AgentId,
@@ -86,13 +90,15 @@ pub enum CoordinationEvent {
         agent: AgentId,
         /// The answer that won.
         label: AnswerLabel,
+        /// What decided for it.
+        reason: WinnerReason,
         /// The votes for each agent that has an answer, in the order of the config.
         votes: Vec<(AgentId, u32)>,
     },
 }
 
 impl CoordinationEvent {
-    /// The names in the JSON form, the earlier ones last.
+    /// The names in the JSON form.
     pub(super) const NAMES: &[&str] = &[
         "answered",
         "voted",
@@ -101,8 +107,6 @@ impl CoordinationEvent {
         "answers_shown",
         "dropped_out",
         "winner_selected",
-        "refused",
-        "informed",
     ];
 }
 

@@ -97,7 +97,7 @@ pub struct DeliveryRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
     /// The SHA-256 of the file after the delivery, in hexadecimal digits; `None` if it was not
-    /// delivered or no longer exists.
+    /// delivered or no longer exists, or the delivered files are too long.
     pub sha256: Option<String>,
     /// The size of that file in bytes.
     pub bytes: Option<u64>,
@@ -184,6 +184,21 @@ pub enum DeliveryOutcome {
 }
 
 impl DeliveryOutcome {
+    /// Returns it in the word of its JSON form.
+    pub fn word(&self) -> &'static str {
+        match self {
+            DeliveryOutcome::Created => "created",
+            DeliveryOutcome::Changed { .. } => "changed",
+            DeliveryOutcome::Deleted => "deleted",
+            DeliveryOutcome::Mode { .. } => "mode",
+            DeliveryOutcome::Declined => "declined",
+            DeliveryOutcome::Denied { .. } => "denied",
+            DeliveryOutcome::Conflict { .. } => "conflict",
+            DeliveryOutcome::Failed { .. } => "failed",
+            DeliveryOutcome::Reverted { .. } => "taken_back",
+        }
+    }
+
     /// Returns whether the agents' version of the file, or a part of it, is not delivered.
     pub fn has_undelivered_part(&self) -> bool {
         !self.is_delivered() || matches!(self, DeliveryOutcome::Changed { hunks: Some(_) })

@@ -25,11 +25,11 @@ pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
 pub use crate::event::run::{OfferedSkill, RunEvent};
 pub use crate::event::subagent::{
-    CRITERIA_SUBAGENT, PREPARATION_CALL, SubagentEvent, SubagentKey, SubagentStatus,
+    CRITERIA_SUBAGENT, SeparateCall, SubagentEvent, SubagentKey, SubagentStatus,
 };
 pub use crate::event::tool::{ApprovalAnswer, InputChannel, NestedRefusal, ToolEvent};
 use crate::id::AgentId;
-use crate::spending::totals::{UsageKey, UsageTotals};
+use crate::spending::totals::{SpendingPhase, UsageKey, UsageTotals};
 
 /// An event of a run. Its JSON form is the content of a line of the event log and of the stream for
 /// scripts.
@@ -176,6 +176,12 @@ impl Event {
         }
     }
 
+    /// Returns whether it is an event of a request that compares answers.
+    fn is_comparison(&self) -> bool {
+        let comparison = SeparateCall::Comparison.id();
+        matches!(self, Event::Subagent(SubagentEvent::SubagentModel { call_id, .. }) if call_id == comparison)
+    }
+
     /// Adds the usage that the event reports, if any, to `totals`.
     pub fn add_to_totals(&self, totals: &mut UsageTotals) {
         if let Some(ModelEvent::ModelRequestFinished {
@@ -187,10 +193,15 @@ impl Event {
             ..
         }) = self.as_model_event()
         {
+            let phase = if self.is_comparison() {
+                SpendingPhase::Selection
+            } else {
+                SpendingPhase::from(*phase)
+            };
             let key = UsageKey {
                 agent: agent.clone(),
                 model: Arc::clone(model),
-                phase: *phase,
+                phase,
             };
             totals.charge(key, *usage, *cost_usd);
         }

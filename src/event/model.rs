@@ -18,7 +18,6 @@ use crate::tools::request::CallRequest;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// A request to a model starts.
-    #[serde(alias = "asking")]
     ModelRequestStarted {
         /// The agent.
         agent: AgentId,
@@ -40,7 +39,6 @@ pub enum ModelEvent {
         text: String,
     },
     /// A request to a model ended, with or without a complete reply.
-    #[serde(alias = "asked")]
     ModelRequestFinished {
         /// The agent.
         agent: AgentId,
@@ -88,7 +86,6 @@ pub enum ModelEvent {
         wait_ms: u64,
     },
     /// A request waits because of a rate limit.
-    #[serde(alias = "held")]
     RateLimited {
         /// The agent.
         agent: AgentId,
@@ -98,7 +95,6 @@ pub enum ModelEvent {
         wait_ms: u64,
     },
     /// The agent switches to a fallback model.
-    #[serde(alias = "fell_back")]
     ModelFallback {
         /// The agent.
         agent: AgentId,
@@ -110,7 +106,6 @@ pub enum ModelEvent {
         reason: String,
     },
     /// The conversation was too long for the model and was compacted.
-    #[serde(alias = "shortened")]
     ContextCompacted {
         /// The agent.
         agent: AgentId,
@@ -121,7 +116,7 @@ pub enum ModelEvent {
 }
 
 impl ModelEvent {
-    /// The names in the JSON form, the earlier ones last.
+    /// The names in the JSON form.
     pub(super) const NAMES: &[&str] = &[
         "model_request_started",
         "text",
@@ -133,11 +128,6 @@ impl ModelEvent {
         "rate_limited",
         "model_fallback",
         "context_compacted",
-        "asking",
-        "asked",
-        "held",
-        "fell_back",
-        "shortened",
     ];
 
     /// Creates the event for a piece of streamed output.

@@ -1,10 +1,11 @@
-//! The events of a run as a whole: its attempts, its sandbox, its limits and its end.
+//! The events of a run as a whole: its coordinations, its sandbox, its limits and its end.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::check_results::CheckResult;
 use crate::error::ExitStatus;
 use crate::event::InputChannel;
 use crate::id::AgentId;
@@ -14,14 +15,24 @@ use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunEvent {
-    /// An attempt of the run starts.
+    /// A coordination starts: the first one of the turn, or one after a restart.
     RunStarted {
         /// The task as the agents read it.
         question: Arc<str>,
         /// All agents, in the order of the config.
         agents: Vec<AgentId>,
-        /// The attempt, from 1; greater than 1 after the coordination was restarted.
-        attempt: u32,
+        /// The number of restarts before it; 0 for the first coordination.
+        restart: u32,
+    },
+    /// The checks begin to run on the user's trees as they are, before any agent works.
+    BaselineStarted {
+        /// The names of the checks.
+        checks: Vec<String>,
+    },
+    /// One of these checks has ended.
+    BaselineChecked {
+        /// The result.
+        finding: CheckResult,
     },
     /// A limit on cost, tokens or tool calls is reached.
     LimitMet {
@@ -30,16 +41,14 @@ pub enum RunEvent {
         /// The limit, in one sentence.
         limit: String,
     },
-    /// The final agent rejected its own answer and asked for another attempt.
-    #[serde(alias = "restarting")]
-    AttemptRestarted {
+    /// The final agent rejected its own answer and asked for another coordination.
+    CoordinationRestarted {
         /// Why it rejected the answer.
         reason: String,
-        /// What the next attempt should do differently.
+        /// What the agents should do differently.
         instructions: String,
     },
     /// The sandbox that restricts the commands of some agents to their grants.
-    #[serde(alias = "confined")]
     SandboxSelected {
         /// The agents that it restricts.
         agents: Vec<AgentId>,
@@ -81,7 +90,6 @@ pub enum RunEvent {
         files: Vec<String>,
     },
     /// The coordination stops early; the answers so far count.
-    #[serde(alias = "cut_short")]
     CoordinationStopped {
         /// How the process will end.
         status: ExitStatus,
@@ -120,11 +128,13 @@ pub enum RunEvent {
 }
 
 impl RunEvent {
-    /// The names in the JSON form, the earlier ones last.
+    /// The names in the JSON form.
     pub(super) const NAMES: &[&str] = &[
         "run_started",
+        "baseline_started",
+        "baseline_checked",
         "limit_met",
-        "attempt_restarted",
+        "coordination_restarted",
         "sandbox_selected",
         "instructions_read",
         "skills_offered",
@@ -135,9 +145,6 @@ impl RunEvent {
         "user_messages_shown",
         "warning",
         "run_ended",
-        "restarting",
-        "confined",
-        "cut_short",
     ];
 }
 
@@ -159,7 +166,9 @@ impl RunEvent {
             }
             RunEvent::UserMessagesShown { agent, .. } => Some(agent),
             RunEvent::RunStarted { .. }
-            | RunEvent::AttemptRestarted { .. }
+            | RunEvent::BaselineStarted { .. }
+            | RunEvent::BaselineChecked { .. }
+            | RunEvent::CoordinationRestarted { .. }
             | RunEvent::SandboxSelected { .. }
             | RunEvent::InstructionsRead { .. }
             | RunEvent::SkillsOffered { .. }

@@ -1,6 +1,6 @@
 //! The events of subagents: which task each works on, what it does, and how it ended. All events of
 //! a subagent name its parent as the agent, because the parent is charged for it. Requests to the
-//! model before the first round are recorded as subagents too.
+//! model outside the rounds are recorded as subagents too.
 
 use std::fmt;
 
@@ -10,8 +10,25 @@ use serde::{Deserialize, Serialize};
 use crate::event::{ModelEvent, ToolEvent};
 use crate::id::{AgentId, SubagentId};
 
-/// The `call_id` of requests before the first round, which no call starts.
-pub const PREPARATION_CALL: &str = "preparation";
+/// The occasion of a request outside the rounds, which no call starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeparateCall {
+    /// A model prepares the first round.
+    Preparation,
+    /// A model compares answers.
+    Comparison,
+}
+
+impl SeparateCall {
+    /// Returns the `call_id` of its events.
+    pub fn id(self) -> &'static str {
+        match self {
+            SeparateCall::Preparation => "preparation",
+            SeparateCall::Comparison => "comparison",
+        }
+    }
+}
+
 /// The subagent id of the request in which a model writes the criteria for votes.
 pub const CRITERIA_SUBAGENT: &str = "criteria";
 
@@ -78,9 +95,10 @@ impl SubagentEvent {
         "subagent_finished",
     ];
 
-    /// Returns whether it is about a request before the first round.
-    pub fn is_preparation(&self) -> bool {
-        self.key().call_id == PREPARATION_CALL
+    /// Returns the occasion of the request outside the rounds that it is about, if it is about one.
+    pub fn separate_call(&self) -> Option<SeparateCall> {
+        let mut calls = [SeparateCall::Preparation, SeparateCall::Comparison].into_iter();
+        calls.find(|call| self.key().call_id == call.id())
     }
 
     /// Returns which subagent it is about.

@@ -58,7 +58,6 @@ pub enum ToolEvent {
         elapsed_ms: u64,
     },
     /// An external agent used one of its native tools, or was denied it.
-    #[serde(alias = "own_tool")]
     NativeToolCall {
         /// The agent.
         agent: AgentId,
@@ -96,7 +95,6 @@ pub enum ToolEvent {
         waiting: bool,
     },
     /// The user is asked to approve a call, or has answered.
-    #[serde(alias = "person_asked")]
     Approval {
         /// The agent that makes the call.
         agent: AgentId,
@@ -105,7 +103,6 @@ pub enum ToolEvent {
         /// The tool.
         tool: String,
         /// The effects of the call, one each.
-        #[serde(alias = "deeds")]
         effects: Vec<String>,
         /// Why approval is required.
         reason: String,
@@ -137,7 +134,6 @@ pub enum ToolEvent {
         elapsed_ms: u64,
     },
     /// An MCP server reports progress of a request.
-    #[serde(alias = "server_works")]
     ServerProgress {
         /// The name of the server.
         server: String,
@@ -147,7 +143,7 @@ pub enum ToolEvent {
 }
 
 impl ToolEvent {
-    /// The names in the JSON form, the earlier ones last.
+    /// The names in the JSON form.
     pub(super) const NAMES: &[&str] = &[
         "tool_called",
         "tool_finished",
@@ -157,9 +153,6 @@ impl ToolEvent {
         "approval",
         "hook_ran",
         "server_progress",
-        "own_tool",
-        "person_asked",
-        "server_works",
     ];
 
     /// Returns the agent whose call it is. Progress of a server has none.

@@ -1,6 +1,7 @@
 //! The JSON that a hook reads on its standard input: the fields that Claude Code gives its hooks,
 //! plus massgen's own. The reader is the user's own program, so agents appear under their real ids.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::hooks::HookEvent;
@@ -46,9 +47,21 @@ pub enum HookSubject<'a> {
         reason: &'a str,
     },
     /// Files to be delivered, each with its planned change.
-    Delivery(&'a [(String, String)]),
+    Delivery(&'a [HookFile]),
     /// Files that were delivered or not, each with its outcome.
-    Delivered(&'a [(String, String)]),
+    Delivered(&'a [HookFile]),
+}
+
+/// A file of a delivery.
+#[derive(Clone, Debug, Serialize)]
+pub struct HookFile {
+    /// Its path.
+    pub path: String,
+    /// The planned change or the outcome, as in the event log.
+    pub status: &'static str,
+    /// What changes in addition to the content, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
 }
 
 /// A tool call.
@@ -101,9 +114,7 @@ impl HookSubject<'_> {
                 reason,
             } => json!({ "candidate": candidate, "label": label, "reason": reason }),
             Self::Delivery(files) | Self::Delivered(files) => {
-                let file =
-                    |(path, status): &(String, String)| json!({ "path": path, "status": status });
-                json!({ "files": files.iter().map(file).collect::<Vec<_>>() })
+                json!({ "files": files })
             }
         }
     }
@@ -182,8 +193,16 @@ mod tests {
         let mut answered = called;
         answered["tool_response"] = json!("done");
         check(HookSubject::Result(call, "done"), answered);
-        let files = [("/p/a".to_owned(), "created".to_owned())];
-        let listed = json!({ "files": [{"path": "/p/a", "status": "created"}] });
+        let file = |path: &str, details: Option<&str>| HookFile {
+            path: path.to_owned(),
+            status: "created",
+            details: details.map(str::to_owned),
+        };
+        let files = [file("/p/a", None), file("/p/b", Some("mode 755"))];
+        let listed = json!({ "files": [
+            {"path": "/p/a", "status": "created"},
+            {"path": "/p/b", "status": "created", "details": "mode 755"},
+        ] });
         check(HookSubject::Delivery(&files), listed.clone());
         check(HookSubject::Delivered(&files), listed);
     }

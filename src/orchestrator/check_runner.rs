@@ -8,21 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::deadline::RunDeadline;
 use crate::agent::emit;
+use crate::answer_changes::{AnswerChanges, ChangeLayers};
 use crate::check_results::{ChangeCounts, CheckResult, CheckResults, CheckVerdict};
-use crate::config::checks::CheckConfig;
+use crate::config::checks::{CheckConfig, ChecksConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{CheckedTree, DeliveryEvent, Event};
+use crate::event::{CheckedTree, DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
-use crate::orchestrator::final_phase::copy_all_call;
-use crate::orchestrator::grants::{permission_manager, write_roots};
+use crate::orchestrator::final_delivery::copy_all_call;
+use crate::orchestrator::grants::{first_write_tree, permission_manager};
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::sandbox_policy::environment::VENV;
 use crate::text::single_line;
 use crate::tools::call::{ToolCall, UserPath};
@@ -33,7 +35,7 @@ use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::{self, ActionOutcome};
 use crate::world::io::clock::milliseconds;
 use crate::world::io::file_change::FileChange;
-use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
+use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -57,6 +59,8 @@ struct CheckRunnerState {
     agents: BTreeMap<AgentId, CheckedAgent>,
     overlays: OverlayFactory,
     overlay_count: AtomicUsize,
+    /// One for each check that may run at the same time.
+    permits: Semaphore,
 }
 
 /// An agent whose work is checked.
@@ -73,11 +77,63 @@ pub struct CheckedAgent {
 /// Target of a check.
 #[derive(Clone, Debug)]
 pub enum CheckTarget {
-    /// The trees as an answer would leave them, with the copy of the answer's files, if it has any;
-    /// or why there is no complete copy.
-    Answer(std::result::Result<Option<RealPath>, String>),
-    /// The trees as they are.
+    /// The trees as an answer would leave them, with the answer's files; or why there is no complete
+    /// copy of them.
+    Answer(std::result::Result<CheckedFiles, String>),
+    /// The trees as the delivery has left them.
     Delivery,
+    /// The trees as they are before any agent works.
+    Baseline,
+}
+
+impl CheckTarget {
+    /// Returns which tree of an agent it is; `None` for the user's own.
+    fn tree(&self) -> Option<CheckedTree> {
+        match self {
+            CheckTarget::Answer(_) => Some(CheckedTree::Answer),
+            CheckTarget::Delivery => Some(CheckedTree::Delivery),
+            CheckTarget::Baseline => None,
+        }
+    }
+
+    /// Returns the event that `check` begins on the work of `agent`.
+    fn start_event(&self, agent: &AgentId, check: &CheckConfig) -> Option<Event> {
+        let (agent, check) = (agent.clone(), check.name.clone());
+        let event = DeliveryEvent::Checking { agent, check };
+        self.tree().map(|_| Event::Delivery(event))
+    }
+
+    /// Returns the event that a check on the work of `agent` has ended.
+    fn end_event(&self, agent: &AgentId, finding: CheckResult) -> Event {
+        match self.tree() {
+            Some(subject) => Event::Delivery(DeliveryEvent::Checked {
+                agent: agent.clone(),
+                subject,
+                finding,
+            }),
+            None => Event::Run(RunEvent::BaselineChecked { finding }),
+        }
+    }
+
+    /// Returns the target for `check`, which takes some of an answer's files from the user's trees.
+    fn for_check(&self, check: &CheckConfig) -> Self {
+        let mut target = self.clone();
+        if let CheckTarget::Answer(Ok(CheckedFiles::Changes(changes))) = &mut target
+            && let Some(layers) = changes.fixed_layers.remove(&check.name)
+        {
+            changes.layers = layers;
+        }
+        target
+    }
+}
+
+/// The files of an answer.
+#[derive(Clone, Debug)]
+pub enum CheckedFiles {
+    /// A copy of its agent's workspace, if that has files.
+    Copy(Option<RealPath>),
+    /// What it changes in the user's trees.
+    Changes(AnswerChanges),
 }
 
 /// Environment in which checks run.
@@ -90,17 +146,18 @@ struct CheckEnvironment {
 }
 
 impl CheckRunner {
-    /// Creates a runner of `checks` on the work of `agents`.
+    /// Creates a runner of the checks of a config on the work of `agents`.
     pub fn new(
-        checks: Vec<CheckConfig>,
+        checks: &ChecksConfig,
         agents: BTreeMap<AgentId, CheckedAgent>,
         overlays: OverlayFactory,
     ) -> Self {
         Self(Arc::new(CheckRunnerState {
-            checks,
+            checks: checks.list.clone(),
             agents,
             overlays,
             overlay_count: AtomicUsize::new(0),
+            permits: Semaphore::new(checks.parallel),
         }))
     }
 
@@ -112,34 +169,28 @@ impl CheckRunner {
         deadline: &RunDeadline,
         events: &Sender<impl From<Event>>,
     ) -> CheckResults {
-        let subject = match check_target {
-            CheckTarget::Answer(_) => CheckedTree::Answer,
-            CheckTarget::Delivery => CheckedTree::Delivery,
-        };
         let mut results = Vec::new();
-        let mut changes = None;
+        let mut changes = match &check_target {
+            CheckTarget::Answer(Ok(CheckedFiles::Changes(changes))) => Some(changes.counts),
+            CheckTarget::Answer(_) | CheckTarget::Delivery | CheckTarget::Baseline => None,
+        };
         for check in &self.0.checks {
-            let start_event = Event::Delivery(DeliveryEvent::Checking {
-                agent: agent.clone(),
-                check: check.name.clone(),
-            });
-            emit(events, start_event).await;
-            let start = Instant::now();
-            // Each check has an overlay of its own: one must not fix what another checks.
-            let environment = self.open_environment(agent, check_target.clone()).await;
-            // Counted once, before a check writes anything.
-            if let (None, Ok(environment)) = (&changes, &environment) {
-                changes = environment.count_changes().await;
+            let _permit = self.0.permits.acquire().await;
+            if let Some(event) = check_target.start_event(agent, check) {
+                emit(events, event).await;
             }
-            let (verdict, tail) = match &environment {
-                Ok(environment) => environment.run_check(check, deadline).await,
-                Err(error) => {
-                    let reason = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
-                    (CheckVerdict::NotRun { reason }, String::new())
+            let start = Instant::now();
+            let mut runs_left = check.retries;
+            let (verdict, tail) = loop {
+                let target = check_target.for_check(check);
+                let run = self.run_check(agent, check, target, &mut changes, deadline);
+                let (verdict, tail) = run.await;
+                let is_failure = matches!(verdict, CheckVerdict::Failed { .. });
+                if !is_failure || runs_left == 0 || deadline.stop.is_cancelled() {
+                    break (verdict, tail);
                 }
+                runs_left = runs_left.saturating_sub(1);
             };
-            drop(environment);
-            self.clear_overlays().await;
             let result = CheckResult {
                 check: check.name.clone(),
                 need: check.requirement,
@@ -147,12 +198,7 @@ impl CheckRunner {
                 tail,
                 elapsed_ms: milliseconds(start.elapsed()),
             };
-            let end_event = Event::Delivery(DeliveryEvent::Checked {
-                agent: agent.clone(),
-                subject,
-                finding: result.clone(),
-            });
-            emit(events, end_event).await;
+            emit(events, check_target.end_event(agent, result.clone())).await;
             results.push(result);
         }
         CheckResults {
@@ -161,19 +207,46 @@ impl CheckRunner {
         }
     }
 
-    /// Removes what the checks wrote. What cannot be removed now is removed at the end of the run.
-    async fn clear_overlays(&self) {
-        let overlays = self.0.overlays.clone();
-        let clear_result = tokio::task::spawn_blocking(move || overlays.clear_checks()).await;
-        if let Ok(Err(error)) = clear_result {
-            tracing::warn!("cannot remove files written by checks: {error:#}");
+    /// Runs one check, and returns its verdict and the end of its output. Sets the `changes` of the
+    /// answer unless they are known.
+    async fn run_check(
+        &self,
+        agent: &AgentId,
+        check: &CheckConfig,
+        check_target: CheckTarget,
+        changes: &mut Option<ChangeCounts>,
+        deadline: &RunDeadline,
+    ) -> (CheckVerdict, String) {
+        // Each check has an overlay of its own: one must not fix what another checks.
+        let number = self.0.overlay_count.fetch_add(1, Ordering::Relaxed);
+        let purpose = OverlayPurpose::Check(number);
+        let environment = self.open_environment(agent, check_target, purpose).await;
+        // Counted once, before a check writes anything.
+        if let (None, Ok(environment)) = (&changes, &environment) {
+            *changes = environment.count_changes().await;
         }
+        let outcome = match &environment {
+            Ok(environment) => environment.run_check(check, deadline).await,
+            Err(error) => {
+                let reason = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
+                (CheckVerdict::NotRun { reason }, String::new())
+            }
+        };
+        drop(environment);
+        // What cannot be removed now is removed at the end of the run.
+        let overlays = self.0.overlays.clone();
+        let removal = tokio::task::spawn_blocking(move || overlays.remove(purpose)).await;
+        if let Ok(Err(error)) = removal {
+            tracing::warn!("cannot remove the files that a check has written: {error:#}");
+        }
+        outcome
     }
 
     async fn open_environment(
         &self,
         agent: &AgentId,
         check_target: CheckTarget,
+        purpose: OverlayPurpose,
     ) -> Result<CheckEnvironment> {
         let checked_agent = self
             .0
@@ -184,33 +257,24 @@ impl CheckRunner {
             .environment
             .clone()
             .ok_or_else(|| check_error("no sandbox is available for checks"))?;
-        // Without the grants of the agent's workspace and of directories in it: what a check writes
-        // there would persist.
-        let is_kept =
-            |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
-        let mut grants: Vec<Grant> = checked_agent
-            .grants
-            .iter()
-            .filter(is_kept)
-            .cloned()
-            .collect();
-        let number = self.0.overlay_count.fetch_add(1, Ordering::Relaxed);
-        let purpose = OverlayPurpose::Check(number);
-        let (overlay, _) = (self.0.overlays)
-            .open(purpose, &grants, Some(&environment))
-            .await?;
-        let roots = write_roots(&grants);
-        let tree = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
-        let snapshot = match check_target {
-            CheckTarget::Answer(Ok(snapshot)) => snapshot,
+        let (snapshot, layers) = match check_target {
+            CheckTarget::Answer(Ok(CheckedFiles::Copy(snapshot))) => {
+                (snapshot, ChangeLayers::default())
+            }
+            CheckTarget::Answer(Ok(CheckedFiles::Changes(changes))) => (None, changes.layers),
             CheckTarget::Answer(Err(reason)) => {
                 let reason = format!("there is no complete copy of the answer's files: {reason}");
                 return Err(check_error(&reason));
             }
-            CheckTarget::Delivery => None,
+            CheckTarget::Delivery | CheckTarget::Baseline => (None, ChangeLayers::default()),
         };
+        let mut grants = checked_agent.grants_for_check(snapshot.as_ref());
+        let (overlay, _) = (self.0.overlays)
+            .open(purpose, &grants, Some(&environment), &layers)
+            .await?;
+        let tree = first_write_tree(&grants);
         let target = match (tree, &overlay) {
-            (Some(tree), Some(overlay)) if overlay.is_fully_visible() => tree.root.clone(),
+            (Some(tree), Some(overlay)) if overlay.is_fully_visible() => tree.clone(),
             (Some(_), _) => {
                 return Err(check_error("checks cannot see what would be delivered"));
             }
@@ -262,6 +326,25 @@ impl CheckRunner {
     }
 }
 
+impl CheckedAgent {
+    /// Returns the grants of a check, without those of the agent's workspace and of directories in
+    /// it: what a check writes there would persist. Of all copies of answers, it reads the one that
+    /// it checks.
+    fn grants_for_check(&self, snapshot: Option<&RealPath>) -> Vec<Grant> {
+        let is_kept = |grant: &&Grant| {
+            !matches!(
+                grant.kind,
+                GrantKind::Workspace | GrantKind::BuiltIn | GrantKind::TempWorkspace
+            )
+        };
+        let snapshot_grant = snapshot.map(|snapshot| {
+            Grant::tree(snapshot.clone(), GrantKind::TempWorkspace, Permission::Read)
+        });
+        let kept_grants = self.grants.iter().filter(is_kept).cloned();
+        kept_grants.chain(snapshot_grant).collect()
+    }
+}
+
 impl CheckEnvironment {
     /// Returns how much the answer would change in the user's trees.
     async fn count_changes(&self) -> Option<ChangeCounts> {
@@ -284,6 +367,7 @@ impl CheckEnvironment {
             command: check.command.clone(),
             timeout_seconds: Some(check.timeout_seconds),
             dir: self.dir.clone(),
+            answer: None,
         };
         let interrupt = match CommandInterrupt::new() {
             Ok(interrupt) => interrupt,
@@ -317,11 +401,10 @@ impl CheckEnvironment {
 /// Returns whether agents may write to `path` or decide what it leads to, so that what is there may
 /// come from the work that is checked. Protected names are the user's.
 fn is_replaceable(path: &AbsPath, managers: &[PathPermissionManager]) -> bool {
-    let (Ok(symlinks), Ok(located)) = (symlinks_on_path(path), locate(path)) else {
+    let (Ok(places), Ok(_)) = (places_on_way(path), locate(path)) else {
         return true;
     };
-    let mut places = symlinks.into_iter().chain([located.into_real()]);
-    places.any(|place| {
+    places.into_iter().any(|place| {
         let mut managers = managers.iter();
         managers.any(|manager| manager.allows(&place, Permission::Write))
     })

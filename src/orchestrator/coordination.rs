@@ -1,40 +1,50 @@
-//! Coordinates one attempt: receives the submissions of agents, applies them to the ballot, and
-//! carries out the effects. It decides nothing itself.
+//! Coordinates the agents: receives their submissions, applies them to the ballot, and carries out
+//! the effects. It decides nothing itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::agent::deadline::{RunDeadline, StopCause};
+use crate::agent::deadline::RunDeadline;
 use crate::agent::round::{
     AgentSubmission, AnswerLog, CoordinatorHandle, QueuedSubmission, RoundLimits,
     SubmissionResponse, coordinate,
 };
 use crate::agent::user_messages::{MessageRecipient, NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
-use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally};
+use crate::answer_changes::AnswerChanges;
+use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome};
 use crate::check_results::CheckResults;
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::check_runner::{CheckRunner, CheckTarget};
+use crate::orchestrator::attempts::Attempt;
+use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedFiles};
+use crate::orchestrator::coordination_result::{
+    AcceptedAnswer, CoordinationEnd, CoordinationResult, CountedVote,
+};
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::replay_order::{
-    CoordinatorInput, RecordedHookRefusal, ReplayCursor, SubmissionQueue,
+    CoordinatorInput, RecordedRefusal, ReplayCursor, SubmissionQueue,
 };
-use crate::orchestrator::snapshots::SnapshotStore;
-use crate::path::{AbsPath, RealPath};
+use crate::orchestrator::snapshots::{AnswerSnapshot, SnapshotStore};
+use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
+use crate::prompts::call_answers;
 use crate::prompts::{self, AnswerView};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
+use crate::world::io::clock;
 use crate::world::io::event_queue::QueuedEvent;
 
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
 /// per agent.
 const SUBMISSIONS_MAX: usize = 64;
+
+/// How far the clock that stamps files may lag behind the time of day, in nanoseconds.
+const CLOCK_TICK_NS: i128 = 20_000_000;
 
 /// An agent that takes part.
 #[derive(Debug)]
@@ -49,62 +59,8 @@ pub struct Participant {
     pub hooks: Option<HookRunner>,
     /// Its conversation, which already contains the task.
     pub session: ModelSession,
-}
-
-/// An accepted answer.
-#[derive(Clone, Debug)]
-pub struct AcceptedAnswer {
-    /// Its name.
-    pub label: AnswerLabel,
-    /// The text that the agent gave.
-    pub content: Arc<str>,
-    /// The files that belong to it.
-    pub snapshot: Option<RealPath>,
-    /// The results of the checks on it, if there are checks.
-    pub check_results: Option<CheckResults>,
-}
-
-/// A vote that counts.
-#[derive(Clone, Debug)]
-pub struct CountedVote {
-    /// The agent that it is for.
-    pub candidate: AgentNumber,
-    /// The reason.
-    pub reason: String,
-}
-
-/// End of a coordination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CoordinationEnd {
-    /// Every remaining agent has voted.
-    Agreed,
-    /// It was stopped.
-    Stopped(StopCause),
-}
-
-/// Result of a coordination.
-#[derive(Debug)]
-pub struct CoordinationResult {
-    /// How it ended.
-    pub end: CoordinationEnd,
-    /// The tally; `None` if there are no answers.
-    pub tally: Option<VoteTally>,
-    /// The latest answer of each agent that submitted one.
-    pub answers: BTreeMap<AgentNumber, AcceptedAnswer>,
-    /// The votes that counted at the end, by voter.
-    pub votes: BTreeMap<AgentNumber, CountedVote>,
-}
-
-impl CoordinationResult {
-    /// Returns a result without answers.
-    pub fn without_answers(end: CoordinationEnd) -> Self {
-        Self {
-            end,
-            tally: None,
-            answers: BTreeMap::new(),
-            votes: BTreeMap::new(),
-        }
-    }
+    /// Its attempt, if it works in one.
+    pub attempt: Option<Attempt>,
 }
 
 /// Limits of a coordination.
@@ -131,11 +87,13 @@ pub async fn run(
     events: &mpsc::Sender<QueuedEvent>,
 ) -> CoordinationResult {
     let (submissions, receiver) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
-    let recorded_check_results = replay
-        .as_mut()
-        .map(|replay| std::mem::take(&mut replay.remaining.check_results))
-        .unwrap_or_default();
+    let (recorded_check_results, recorded_changes) = take_recorded_answers(replay.as_mut());
     let mut queue = SubmissionQueue::new(receiver, replay);
+    let coordination_end = limits.deadline.stop.child_token();
+    let check_deadline = RunDeadline {
+        stop: coordination_end.clone(),
+        ..limits.deadline.clone()
+    };
     let (answer_log, answers) = watch::channel(AnswerLog::default());
     let mut coordinator = Coordinator {
         ballot: Ballot::new(
@@ -144,17 +102,24 @@ pub async fn run(
         ),
         participants: BTreeMap::new(),
         answer_log,
+        shows_answers: !limits.ballot.strategy.is_independent(),
         waiting_agents: BTreeMap::new(),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
         snapshots,
         check_runner: limits.check_runner.as_ref(),
+        check_deadline: &check_deadline,
+        running_checks: JoinSet::new(),
         recorded_check_results,
+        recorded_changes,
         deadline: &limits.deadline,
         events,
     };
-    let agents = participants.len();
-    let coordination_end = limits.deadline.stop.child_token();
+    let agents = if limits.ballot.strategy.is_independent() {
+        1
+    } else {
+        participants.len()
+    };
     let mut tasks = JoinSet::new();
     let mut agents_by_task = BTreeMap::new();
     let sessions = coordinator.register(participants);
@@ -177,39 +142,32 @@ pub async fn run(
         );
     }
     drop(submissions);
-    let (end, effect) = loop {
-        let is_live = !queue.follows_recording();
-        let end_and_effect = tokio::select! {
-            Some(next) = queue.next_input(|agent| coordinator.ballot.is_at_work(agent)) => match next {
-                CoordinatorInput::Submission(queued, recorded_refusal) => {
-                    coordinator.handle_submission(queued, recorded_refusal).await
-                }
-                CoordinatorInput::RecordedMessage(number, to) => {
-                    coordinator.handle_user_message(number, &to).await
-                }
-                CoordinatorInput::RecordingEnded => None,
-            },
-            NumberedMessage { number, message } = messages.next(events), if is_live => {
-                coordinator.handle_user_message(number, &message.to).await
-            }
-            Some(Err(error)) = tasks.join_next() => {
-                match agents_by_task.get(&error.id().to_string()) {
-                    Some(agent) => coordinator.handle_agent_exit(*agent).await,
-                    None => None,
-                }
-            }
-            cause = limits.deadline.wait() => {
-                coordinator.emit(RunEvent::CoordinationStopped { status: cause.exit_status() }).await;
-                Some((CoordinationEnd::Stopped(cause), coordinator.ballot.close()))
-            }
-        };
-        if let Some(end_and_effect) = end_and_effect {
-            break end_and_effect;
-        }
+    let inputs = CoordinationInputs {
+        queue,
+        messages,
+        tasks: &mut tasks,
+        agents_by_task,
     };
+    let (end, effect) = coordinator.work_until_end(inputs).await;
     coordination_end.cancel();
     while tasks.join_next().await.is_some() {}
+    while coordinator.running_checks.join_next().await.is_some() {}
     coordinator.into_result(end, effect)
+}
+
+/// Takes what is recorded about answers that are still to come: their check results and changes.
+fn take_recorded_answers(
+    replay: Option<&mut ReplayCursor>,
+) -> (
+    BTreeMap<AnswerLabel, CheckResults>,
+    BTreeMap<AnswerLabel, AnswerChanges>,
+) {
+    let take = |replay: &mut ReplayCursor| {
+        let recorded = &mut replay.remaining;
+        let check_results = std::mem::take(&mut recorded.check_results);
+        (check_results, std::mem::take(&mut recorded.changes))
+    };
+    replay.map(take).unwrap_or_default()
 }
 
 impl Participant {
@@ -220,6 +178,7 @@ impl Participant {
             id: self.id,
             workspace: self.workspace,
             hooks: self.hooks,
+            attempt: self.attempt,
         };
         (self.number, record, self.session)
     }
@@ -229,6 +188,7 @@ struct ParticipantRecord {
     id: AgentId,
     workspace: Option<AbsPath>,
     hooks: Option<HookRunner>,
+    attempt: Option<Attempt>,
 }
 
 /// An agent that waits for a response.
@@ -243,15 +203,43 @@ struct Coordinator<'a> {
     ballot: Ballot,
     participants: BTreeMap<AgentNumber, ParticipantRecord>,
     answer_log: watch::Sender<AnswerLog>,
+    /// Whether agents see each other's answers.
+    shows_answers: bool,
     waiting_agents: BTreeMap<AgentNumber, WaitingAgent>,
     answers: BTreeMap<AgentNumber, AcceptedAnswer>,
     votes: BTreeMap<AgentNumber, CountedVote>,
     snapshots: &'a mut SnapshotStore,
     check_runner: Option<&'a CheckRunner>,
+    /// When checks end at the latest: with the coordination.
+    check_deadline: &'a RunDeadline,
+    /// The checks of answers that agents give alone, which do not wait for each other.
+    running_checks: JoinSet<(UncheckedAnswer, Option<CheckResults>)>,
     /// The recorded check results for answers that are still to come.
     recorded_check_results: BTreeMap<AnswerLabel, CheckResults>,
+    /// What the recorded answers that are still to come change.
+    recorded_changes: BTreeMap<AnswerLabel, AnswerChanges>,
     deadline: &'a RunDeadline,
     events: &'a mpsc::Sender<QueuedEvent>,
+}
+
+/// An answer that counts once its checks have ended.
+struct UncheckedAnswer {
+    agent: AgentId,
+    label: AnswerLabel,
+    content: String,
+    plan: Option<TaskPlan>,
+    snapshot: AnswerSnapshot,
+    /// When the checks began, in nanoseconds since 1970; `None` if their results are recorded.
+    checks_began_ns: Option<i128>,
+}
+
+/// What a coordination waits for.
+struct CoordinationInputs<'a> {
+    queue: SubmissionQueue,
+    messages: &'a mut UserMessageLog,
+    /// The agents at work, by the ids of their tasks.
+    tasks: &'a mut JoinSet<()>,
+    agents_by_task: BTreeMap<String, AgentNumber>,
 }
 
 /// A submission, kept until the ballot has decided whether it counts.
@@ -262,10 +250,55 @@ enum UnconfirmedSubmission {
 }
 
 impl Coordinator<'_> {
+    /// Handles what the agents submit and the user sends, until the coordination ends.
+    async fn work_until_end(
+        &mut self,
+        mut inputs: CoordinationInputs<'_>,
+    ) -> (CoordinationEnd, BallotEffect) {
+        loop {
+            let is_live = !inputs.queue.follows_recording();
+            let end_and_effect = tokio::select! {
+                Some(next) = inputs.queue.next_input(|agent| self.ballot.is_at_work(agent)) => match next {
+                    CoordinatorInput::Submission(queued, recorded_refusal) => {
+                        self.handle_submission(queued, recorded_refusal).await
+                    }
+                    CoordinatorInput::RecordedMessage(number, to) => {
+                        self.handle_user_message(number, &to).await
+                    }
+                    CoordinatorInput::RecordingEnded => None,
+                },
+                NumberedMessage { number, message } = inputs.messages.next(self.events), if is_live => {
+                    self.handle_user_message(number, &message.to).await
+                }
+                Some(Err(error)) = inputs.tasks.join_next() => {
+                    match inputs.agents_by_task.get(&error.id().to_string()) {
+                        Some(agent) => self.handle_agent_exit(*agent).await,
+                        None => None,
+                    }
+                }
+                Some(Ok((answer, results))) = self.running_checks.join_next() => {
+                    let effects = self.confirm_answer(answer, results).await;
+                    self.perform(effects, UnconfirmedSubmission::Nothing, None).await
+                }
+                cause = self.deadline.wait() => {
+                    // Checks that still run end now, and their answers stay.
+                    while let Some(Ok((answer, results))) = self.running_checks.join_next().await {
+                        self.confirm_answer(answer, results).await;
+                    }
+                    self.emit(RunEvent::CoordinationStopped { status: cause.exit_status() }).await;
+                    Some((CoordinationEnd::Stopped(cause), self.ballot.close()))
+                }
+            };
+            if let Some(end_and_effect) = end_and_effect {
+                return end_and_effect;
+            }
+        }
+    }
+
     async fn handle_submission(
         &mut self,
         queued: QueuedSubmission,
-        recorded_refusal: RecordedHookRefusal,
+        recorded_refusal: RecordedRefusal,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         let QueuedSubmission {
             agent,
@@ -279,12 +312,12 @@ impl Coordinator<'_> {
                 accepted_label: None,
             },
         );
-        let hook_refusal = match recorded_refusal {
-            RecordedHookRefusal::Unknown => self.hook_refusal(agent, &submission).await,
-            RecordedHookRefusal::Recorded(refusal) => refusal,
+        let external_refusal = match recorded_refusal {
+            RecordedRefusal::Unknown => self.hook_refusal(agent, &submission).await,
+            RecordedRefusal::Recorded(refusal) => refusal,
         };
-        if let Some(reason) = hook_refusal {
-            self.reject_submission(agent, BallotRefusal::ByHook(reason))
+        if let Some(reason) = external_refusal {
+            self.reject_submission(agent, BallotRefusal::External(reason))
                 .await;
             return None;
         }
@@ -459,13 +492,14 @@ impl Coordinator<'_> {
         mut unconfirmed: UnconfirmedSubmission,
         message: Option<u32>,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
-        for effect in effects {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
             match effect {
                 BallotEffect::AcceptAnswer(label) => {
                     if let UnconfirmedSubmission::Answer(content, plan) =
                         std::mem::replace(&mut unconfirmed, UnconfirmedSubmission::Nothing)
                     {
-                        self.accept_answer(label, content, plan).await;
+                        effects.extend(self.accept_answer(label, content, plan).await);
                     }
                 }
                 BallotEffect::AcceptVote { voter, answer } => {
@@ -482,6 +516,7 @@ impl Coordinator<'_> {
                 BallotEffect::Judge(agent) => {
                     self.send_response(agent, |accepted| SubmissionResponse::Judge { accepted });
                 }
+                BallotEffect::Repair(agent) => self.request_repair(agent),
                 BallotEffect::Close(_) | BallotEffect::GiveUp => {
                     return Some((CoordinationEnd::Agreed, effect));
                 }
@@ -490,25 +525,76 @@ impl Coordinator<'_> {
         None
     }
 
-    async fn accept_answer(&mut self, label: AnswerLabel, content: String, plan: Option<TaskPlan>) {
-        let Some(id) = self.id(label.agent) else {
-            return;
+    /// Captures and checks an answer. Returns what follows from it, unless its checks still run.
+    async fn accept_answer(
+        &mut self,
+        label: AnswerLabel,
+        content: String,
+        plan: Option<TaskPlan>,
+    ) -> Vec<BallotEffect> {
+        let Some(agent) = self.id(label.agent) else {
+            return Vec::new();
         };
-        let (snapshot, checked_files) = self.take_snapshot(&id, label).await;
-        let check_results = self.check_results(&id, label, checked_files).await;
-        if let Some(check_results) = &check_results {
-            self.ballot
-                .apply_check_standing(label, check_results.standing());
+        let Some((snapshot, check_target)) = self.take_snapshot(&agent, label).await else {
+            self.ballot.withdraw_answer(label);
+            let reason = call_answers::answer_not_captured().to_owned();
+            return vec![BallotEffect::Refuse {
+                agent: label.agent,
+                refusal: BallotRefusal::External(reason),
+            }];
+        };
+        let recorded_results = self.recorded_check_results.remove(&label);
+        let is_recorded = recorded_results.is_some();
+        let began_ns = i128::from(clock::now().unix_nanoseconds()) - CLOCK_TICK_NS;
+        let answer = UncheckedAnswer {
+            agent,
+            label,
+            content,
+            plan,
+            snapshot,
+            checks_began_ns: (!is_recorded).then_some(began_ns),
+        };
+        let runner = self.check_runner.cloned();
+        let (deadline, events) = (self.check_deadline.clone(), self.events.clone());
+        let check_answer = async move {
+            let results = match (recorded_results, runner) {
+                (None, Some(runner)) => {
+                    let run = runner.run_checks(&answer.agent, check_target, &deadline, &events);
+                    Some(run.await)
+                }
+                (recorded_results, _) => recorded_results,
+            };
+            (answer, results)
+        };
+        if self.shows_answers || is_recorded {
+            let (answer, results) = check_answer.await;
+            return self.confirm_answer(answer, results).await;
         }
-        let content: Arc<str> = content.into();
+        self.running_checks.spawn(check_answer);
+        Vec::new()
+    }
+
+    /// Accepts a checked answer. Returns what follows from it.
+    async fn confirm_answer(
+        &mut self,
+        answer: UncheckedAnswer,
+        check_results: Option<CheckResults>,
+    ) -> Vec<BallotEffect> {
+        let UncheckedAnswer {
+            label, snapshot, ..
+        } = answer;
+        let changes = self.recorded_changes.remove(&label).or(snapshot.changes);
+        let standing = check_results.as_ref().map(CheckResults::standing);
+        let content: Arc<str> = answer.content.into();
         // Emitted before any agent can be shown the answer.
         self.emit(CoordinationEvent::Answered {
-            agent: id,
+            agent: answer.agent,
             label,
             content: Arc::clone(&content),
-            snapshot: snapshot.as_ref().map(ToString::to_string),
+            snapshot: snapshot.path.as_ref().map(ToString::to_string),
+            changes: changes.clone(),
             check_results: check_results.clone(),
-            plan,
+            plan: answer.plan,
         })
         .await;
         self.answers.insert(
@@ -516,65 +602,67 @@ impl Coordinator<'_> {
             AcceptedAnswer {
                 label,
                 content,
-                snapshot,
+                snapshot: snapshot.path,
+                changes,
                 check_results,
+                checks_began_ns: answer.checks_began_ns,
             },
         );
         if let Some(waiting_agent) = self.waiting_agents.get_mut(&label.agent) {
             waiting_agent.accepted_label = Some(label);
         }
-        let view = self.view(label.agent);
-        self.answer_log.send_modify(|log| log.answers.extend(view));
+        if self.shows_answers {
+            let view = self.view(label.agent);
+            self.answer_log.send_modify(|log| log.answers.extend(view));
+        }
+        self.ballot
+            .confirm_answer(label, standing.unwrap_or_default())
+    }
+
+    /// Has an agent repair its answer, which failed a required check.
+    fn request_repair(&mut self, agent: AgentNumber) {
+        let answer = self.answers.get(&agent);
+        let failed = answer.and_then(|answer| Some((answer.label, answer.check_results.clone()?)));
+        if let Some((answer, check_results)) = failed {
+            self.send_response(agent, |_| SubmissionResponse::Repair {
+                answer,
+                check_results,
+            });
+        }
     }
 
     /// Takes a snapshot of the answer's files, and reports what is not in it. Returns the snapshot,
-    /// and what checks run on.
+    /// and what checks run on; `None` if the changes of its attempt cannot be captured.
     async fn take_snapshot(
         &mut self,
         agent: &AgentId,
         label: AnswerLabel,
-    ) -> (Option<RealPath>, CheckTarget) {
-        let Some(workspace) = self.workspace(label.agent).cloned() else {
-            return (None, CheckTarget::Answer(Ok(None)));
-        };
-        match self.snapshots.take(agent, label, &workspace).await {
-            Ok(None) => (None, CheckTarget::Answer(Ok(None))),
-            Ok(Some(snapshot)) => {
+    ) -> Option<(AnswerSnapshot, CheckTarget)> {
+        let participant = self.participants.get(&label.agent);
+        let workspace = participant.and_then(|participant| participant.workspace.as_ref());
+        let attempt = participant.and_then(|participant| participant.attempt.as_ref());
+        match self.snapshots.take(agent, label, workspace, attempt).await {
+            Ok(snapshot) => {
                 for note in snapshot.omissions.iter().chain(&snapshot.notes) {
-                    let message = format!("snapshot of {label}: {note}");
+                    let message = format!("files of {label}: {note}");
                     self.emit(RunEvent::Warning { message }).await;
                 }
-                let files = match snapshot.omissions.as_slice() {
-                    [] => Ok(Some(snapshot.path.clone())),
-                    omissions => Err(omissions.join("; ")),
+                let files = match (&snapshot.changes, snapshot.omissions.as_slice()) {
+                    (Some(changes), _) => Ok(CheckedFiles::Changes(changes.clone())),
+                    (None, []) => Ok(CheckedFiles::Copy(snapshot.path.clone())),
+                    (None, omissions) => Err(omissions.join("; ")),
                 };
-                (Some(snapshot.path), CheckTarget::Answer(files))
+                Some((snapshot, CheckTarget::Answer(files)))
             }
             Err(error) => {
                 let reason = format!("{error:#}");
-                let message = format!("no snapshot of {label}: {reason}");
+                let is_delivered = attempt.is_some() && !self.recorded_changes.contains_key(&label);
+                let message = format!("no copy of the files of {label}: {reason}");
                 self.emit(RunEvent::Warning { message }).await;
-                (None, CheckTarget::Answer(Err(reason)))
+                let target = CheckTarget::Answer(Err(reason));
+                (!is_delivered).then(|| (AnswerSnapshot::default(), target))
             }
         }
-    }
-
-    /// Returns the check results for the answer: the recorded ones, or those of checks that run
-    /// now.
-    async fn check_results(
-        &mut self,
-        agent: &AgentId,
-        label: AnswerLabel,
-        target: CheckTarget,
-    ) -> Option<CheckResults> {
-        if let Some(check_results) = self.recorded_check_results.remove(&label) {
-            return Some(check_results);
-        }
-        let (deadline, events) = (self.deadline, self.events);
-        let check_results = self
-            .check_runner?
-            .run_checks(agent, target, deadline, events);
-        Some(check_results.await)
     }
 
     async fn accept_vote(&mut self, voter: AgentNumber, answer: AnswerLabel, reason: String) {
@@ -610,9 +698,9 @@ impl Coordinator<'_> {
 
     async fn reject_submission(&mut self, agent: AgentNumber, refusal: BallotRefusal) {
         if let Some(agent) = self.id(agent) {
-            let reason = prompts::submission_refused(&refusal);
-            let hook = match &refusal {
-                BallotRefusal::ByHook(reason) => Some(reason.clone()),
+            let reason = call_answers::submission_refused(&refusal);
+            let external = match &refusal {
+                BallotRefusal::External(reason) => Some(reason.clone()),
                 BallotRefusal::EmptyAnswer
                 | BallotRefusal::AnswerLimit { .. }
                 | BallotRefusal::SharedAnswerLimit { .. }
@@ -629,7 +717,7 @@ impl Coordinator<'_> {
             let rejection = Event::Coordination(CoordinationEvent::SubmissionRejected {
                 agent,
                 reason,
-                hook,
+                external,
             });
             self.emit(rejection).await;
         }
@@ -680,6 +768,7 @@ impl Coordinator<'_> {
             | BallotEffect::Refuse { .. }
             | BallotEffect::VoidVotes(_)
             | BallotEffect::Judge(_)
+            | BallotEffect::Repair(_)
             | BallotEffect::GiveUp => None,
         };
         let Coordinator { answers, votes, .. } = self;
@@ -688,26 +777,6 @@ impl Coordinator<'_> {
             tally,
             answers,
             votes,
-        }
-    }
-}
-
-impl AcceptedAnswer {
-    /// Returns the answer as other agents read it: paths in the author's `workspace` are rewritten
-    /// to the snapshot.
-    pub fn view(&self, workspace: Option<&AbsPath>) -> AnswerView {
-        let files = self.snapshot.as_ref().map(ToString::to_string);
-        let content = match (workspace, &files) {
-            (Some(workspace), Some(files)) => {
-                prompts::rewrite_paths(&self.content, workspace, files)
-            }
-            _ => self.content.to_string(),
-        };
-        AnswerView {
-            label: self.label,
-            content: content.into(),
-            files,
-            check_results: self.check_results.clone(),
         }
     }
 }

@@ -111,7 +111,10 @@ fn combine_outcomes(
         before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
     match (earlier_outcome, after) {
         (Some(Created), ChangeKind::Deleted) => None,
-        (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
+        // Commands that overlap each report what changed since they began: the first to begin
+        // may be the last to report, and knows that the file is new.
+        (None | Some(Created | Changed { .. }), ChangeKind::Created)
+        | (Some(Created), ChangeKind::Changed) => Some(Created),
         (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed { hunks: None }),
         (_, ChangeKind::PartlyChanged { hunks }) => Some(Changed {
             hunks: Some(*hunks),

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::code_mode::language::ProgramDialect;
 use crate::config::ToolFilter;
-use crate::config::command_line::CommandLineConfig;
+use crate::config::command_line::{CommandLineConfig, Privilege};
 use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
@@ -17,12 +17,11 @@ use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunLayout;
 use crate::orchestrator::grants;
-use crate::orchestrator::program_files::without_agent_paths;
+use crate::orchestrator::program_files::{exclude_agent_directories, without_agent_paths};
 use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::sandbox_policy::compile::reachable_paths;
-use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
@@ -106,24 +105,19 @@ pub struct EnvironmentSpec<'a> {
     pub workspace: &'a AbsPath,
 }
 
-/// Whether a program of the user has more than an agent's commands: variables of the user, a network
-/// or a verdict. What it runs must then not depend on what an agent can write.
+/// Whether an agent's processes see a private layer over the user's paths at these paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Privilege {
-    /// It has no more.
-    Ordinary,
-    /// It has more.
-    Privileged,
+pub enum LayerVisibility {
+    /// They see it, or there are no such processes.
+    Shown,
+    /// Some see the user's own files there.
+    Hidden,
 }
 
 impl<'a> EnvironmentSpec<'a> {
     /// Returns the privilege of the processes.
     pub fn privilege(self) -> Privilege {
-        if self.config.env.is_empty() && self.config.network == NetworkPolicy::Off {
-            Privilege::Ordinary
-        } else {
-            Privilege::Privileged
-        }
+        Privilege::of(&self.config.env, &self.config.network)
     }
 
     /// Returns the owner of a container of the agent, with these variables of the config.
@@ -329,6 +323,29 @@ impl AgentEnvironments {
     pub fn unsupported_check(&self) -> Option<(&AgentId, &'static str)> {
         let first_check = self.unsupported_checks.first_key_value();
         first_check.map(|(agent, reason)| (agent, *reason))
+    }
+
+    /// Returns whether an agent's processes that work in its write paths would see a private layer
+    /// over them.
+    pub fn layer_visibility(&self, agent: &AgentId) -> LayerVisibility {
+        let environments = [
+            self.command_environments.get(agent),
+            self.programs
+                .get(agent)
+                .map(ProgramEnvironment::environment),
+            self.external_agents
+                .get(agent)
+                .map(|program| &program.environment),
+        ];
+        let shows_no_layer = |environment: &ExecEnvironment| {
+            let level = environment.sandbox_level();
+            matches!(level, SandboxLevel::Landlock | SandboxLevel::Off)
+        };
+        if environments.into_iter().flatten().any(shows_no_layer) {
+            LayerVisibility::Hidden
+        } else {
+            LayerVisibility::Shown
+        }
     }
 
     /// Returns the environment of an agent's commands; `None` if it may run none.
@@ -604,13 +621,17 @@ impl<'b> EnvironmentBuilder<'b> {
         backend: ExecBackend,
         privilege: Privilege,
     ) -> ExecEnvironment {
+        let mut config_env = config.added_env(&self.host.variables);
+        if privilege == Privilege::Privileged {
+            exclude_agent_directories(&mut config_env, self.members);
+        }
         ExecEnvironment::new(ExecEnvironmentConfig {
             config,
             backend,
             executable: &self.host.executable,
             directories,
             env: self.env(privilege),
-            variables: &self.host.variables,
+            config_env,
             home: self.host.home.as_ref(),
         })
     }
@@ -633,7 +654,8 @@ impl<'b> EnvironmentBuilder<'b> {
         directory: &AbsPath,
         privilege: Privilege,
     ) -> Result<PreparedProgram> {
-        let path = self.env(privilege).get("PATH").map_or("", String::as_str);
+        let search_path = self.env(Privilege::Privileged).get("PATH");
+        let path = search_path.map_or("", String::as_str);
         let command = find_program(&agent.command, path, agent.package)?;
         let environment = self.build_program(spec, directory, privilege)?;
         match external_agent_error(spec.id, &environment) {

@@ -61,7 +61,7 @@ use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::diagnostic_log::DiagnosticLog;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
-use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
+use crate::world::store::records::record_paths::{CoordinationLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
@@ -490,10 +490,10 @@ impl RunRequest {
 
     /// Returns the paths of the run's records; creates them, unless the run is resumed.
     fn record_paths(&self, session: &Session) -> Result<RunRecordPaths> {
-        let (attempts, turn) = (attempt_layout(&self.config), session.turn());
+        let (records, turn) = (coordination_layout(&self.config), session.turn());
         match &self.resumed {
-            None => RunRecordPaths::create(&self.layout.logs, attempts, turn),
-            Some(resumed) => Ok(RunRecordPaths::for_run(&resumed.log_dir, attempts, turn)),
+            None => RunRecordPaths::create(&self.layout.logs, records, turn),
+            Some(resumed) => Ok(RunRecordPaths::for_run(&resumed.log_dir, records, turn)),
         }
     }
 
@@ -536,7 +536,13 @@ impl RunRequest {
 
     /// Returns the factory of the final agents' overlays.
     fn overlays(&self, paths: &RunRecordPaths) -> OverlayFactory {
-        OverlayFactory::new(&self.layout, paths.name(), &self.host.executable)
+        OverlayFactory::new(
+            &self.layout,
+            paths.name(),
+            self.config.agents.len(),
+            &self.host.executable,
+            &self.host.env,
+        )
     }
 
     /// Returns the snapshots of a run that starts or resumes in `workspaces`.
@@ -588,10 +594,10 @@ pub fn validate_checks(
         .with_hint("run the agents' commands in containers, or set `required: false`"))
 }
 
-fn attempt_layout(config: &Config) -> AttemptLayout {
+fn coordination_layout(config: &Config) -> CoordinationLayout {
     match config.orchestrator.max_orchestration_restarts {
-        0 => AttemptLayout::One,
-        _ => AttemptLayout::Several,
+        0 => CoordinationLayout::One,
+        _ => CoordinationLayout::Several,
     }
 }
 

@@ -10,16 +10,18 @@ use crate::config::{AgentConfig, Config, ContextPath, OrchestratorConfig, Script
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
-use crate::orchestrator::openings::{Openings, file_grant};
-use crate::path::{AbsPath, RealPath, RelPath};
+use crate::orchestrator::openings::{Openings, close_link_targets, file_grant};
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::folded::below_folded;
-use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase, merge};
+use crate::permissions::grant::{
+    Grant, GrantKind, GrantScope, Permission, Phase, close_places, merge,
+};
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
-use crate::world::io::locate::{LocatedPath, locate, symlinks_on_path};
+use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::io::project_link::UserLocation;
 
 /// The paths that a turn inherits from its session.
@@ -31,7 +33,7 @@ pub struct InheritedPaths<'a> {
     pub workspaces: &'a [AbsPath],
     /// The user's home directory, if it is known.
     pub home: Option<&'a AbsPath>,
-    /// The configs that this run and others obey.
+    /// The configs that this run and others obey, and the files of the user's programs.
     pub own_files: &'a [AbsPath],
 }
 
@@ -145,7 +147,8 @@ impl ContextGrants {
                 }
             }
         }
-        protect_instructions(&mut grants, &self.instruction_directories);
+        // What an agent wrote there would instruct later agents.
+        close_places(&mut grants, &self.instruction_directories, &[]);
         Ok(grants)
     }
 
@@ -252,9 +255,9 @@ impl ContextGrants {
     }
 }
 
-/// Returns the files among `configs` and the scripts of `config` that exist, with every symlink on
-/// the way to them: who replaces one decides what is read.
-fn own_files(config: &Config, configs: &[AbsPath]) -> Result<Vec<RealPath>> {
+/// Returns the files among `obeyed` and the scripts of `config`, with every symlink on the way to
+/// them: who replaces one, or creates a missing one, decides what is read.
+fn own_files(config: &Config, obeyed: &[AbsPath]) -> Result<Vec<RealPath>> {
     let scripts = config
         .agents
         .iter()
@@ -263,10 +266,9 @@ fn own_files(config: &Config, configs: &[AbsPath]) -> Result<Vec<RealPath>> {
             Some(ScriptSource::Inline { .. }) | None => None,
         });
     let mut files = Vec::new();
-    for path in configs.iter().chain(scripts) {
-        if let LocatedPath::File(file) = locate(path)? {
-            files.extend(symlinks_on_path(path)?);
-            files.push(file);
+    for path in obeyed.iter().chain(scripts) {
+        if let LocatedPath::File(_) | LocatedPath::Missing(_) = locate(path)? {
+            files.extend(places_on_way(path)?);
         }
     }
     files.sort();
@@ -288,27 +290,15 @@ fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath>
     located_paths.map(LocatedPath::into_real).collect()
 }
 
-/// Protects directories of skills and of types of subagents in context paths: what an agent writes
-/// there would instruct later agents.
-fn protect_instructions(grants: &mut [Grant], directories: &[RealPath]) {
-    let is_context = |grant: &&mut Grant| grant.kind == GrantKind::Context;
-    for grant in grants.iter_mut().filter(is_context) {
-        let inside: Vec<RelPath> = directories
-            .iter()
-            .filter_map(|directory| grant.relative_path(directory))
-            .filter(|inside| !inside.is_root())
-            .collect();
-        grant.protected.extend(inside);
-    }
-}
-
-/// Restricts `grants` by what `rules` say about paths. Relative globs apply in every open tree, and
-/// in `base`, which mentions are relative to.
+/// Closes what closed paths of `grants` lead to through symlinks, and restricts them by what `rules`
+/// say about paths. Relative globs apply in every open tree, and in `base`, which mentions are
+/// relative to.
 pub fn apply_path_rules(
     mut grants: Vec<Grant>,
     rules: &CallRules,
     base: &AbsPath,
 ) -> Result<Vec<Grant>> {
+    close_link_targets(&mut grants)?;
     let tree_grants = grants
         .iter()
         .filter(|grant| grant.scope == GrantScope::Tree);
@@ -482,6 +472,10 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
                 Permission::Read => "the user's, read",
                 Permission::Write => "the user's, read; the winner may write at the end",
             },
+            (GrantKind::Context, Phase::Attempt) => match grant.permission {
+                Permission::Read => "the user's, read",
+                Permission::Write => "your own copy of the user's, read and write",
+            },
             (GrantKind::Context, Phase::Final) => match grant.permission {
                 Permission::Read => "the user's, read",
                 Permission::Write => "the user's, read and write",
@@ -492,11 +486,16 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
             note,
         }
     };
-    // The list of skills names their paths.
-    let described_grants = manager
-        .grants()
-        .iter()
-        .filter(|grant| grant.kind != GrantKind::Skill);
+    // The list of skills names their paths. In an attempt, weak models take the workspace for the
+    // project if they read of it, and it is not delivered.
+    let described_grants = manager.grants().iter().filter(|grant| match grant.kind {
+        GrantKind::Skill => false,
+        GrantKind::Workspace => manager.phase() != Phase::Attempt,
+        GrantKind::Context
+        | GrantKind::TempWorkspace
+        | GrantKind::PreviousTurn
+        | GrantKind::BuiltIn => true,
+    });
     let mut described_paths: Vec<DescribedPath> = described_grants.map(described_path).collect();
     // The agent's own workspace comes first.
     described_paths.sort_by_key(|path| !path.note.starts_with("your workspace"));
@@ -508,6 +507,13 @@ pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
     let is_writable_context =
         |grant: &&Grant| grant.kind == GrantKind::Context && grant.permission == Permission::Write;
     grants.iter().filter(is_writable_context).collect()
+}
+
+/// Returns the first of the user's directories that is open for writing in the final phase.
+pub fn first_write_tree(grants: &[Grant]) -> Option<&RealPath> {
+    let mut roots = write_roots(grants).into_iter();
+    let tree = roots.find(|grant| grant.scope == GrantScope::Tree)?;
+    Some(&tree.root)
 }
 
 /// Creates the permission manager of a gate for one phase.

@@ -9,22 +9,24 @@ use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::line::{ParsedCommandLine, ShellWord, SimpleCommand};
 use crate::commands::parse::parse;
 use crate::config::Config;
-use crate::delivery::plan::{DeliveryPlan, EntryAction};
+use crate::delivery::plan::DeliveryPlan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, Event, ToolEvent};
+use crate::event::{DeliveryRow, Event, ToolEvent};
 use crate::hooks::answer::HookFailure;
-use crate::hooks::request::HookSubject;
+use crate::hooks::request::{HookFile, HookSubject};
 use crate::hooks::verdict::{HookOutcome, HookVerdict};
 use crate::hooks::{Hook, HookList};
 use crate::id::{AgentId, AnswerLabel};
 use crate::mentions::LookupResult;
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::program_files::{find_writer_on_way, program_in_search_path};
+use crate::orchestrator::program_files::{
+    IMPORTING_HOOK_EXTENSIONS, find_writer_on_way, hook_files, program_in_search_path,
+    reject_writable,
+};
 use crate::orchestrator::team::TeamMember;
-use crate::path::{AbsPath, RealPath};
+use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
@@ -45,17 +47,6 @@ const BUILTINS: &[&str] = &[
 ];
 /// The extension of Python scripts.
 const PYTHON_EXTENSION: &str = "py";
-/// Maximum number of directories in which the file names in a command are looked up.
-const START_DIRECTORIES_MAX: usize = 16;
-/// Variables in commands that name the directory in which massgen is started.
-const PROJECT_VARIABLES: &[&str] = &[
-    "${CLAUDE_PROJECT_DIR}",
-    "$CLAUDE_PROJECT_DIR",
-    "${MASSGEN_PROJECT_DIR}",
-    "$MASSGEN_PROJECT_DIR",
-    "${PWD}",
-    "$PWD",
-];
 
 /// Context for reports about hooks in a run.
 #[derive(Clone, Debug)]
@@ -171,7 +162,15 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, host: &HostEnvironment) 
     }
     for hook in hooks() {
         require_program(hook, base, &host.env)?;
-        reject_agent_writable(hook, base, members, &host.env)?;
+        let name = program_name(hook);
+        let searched_program =
+            name.and_then(|name| program_in_search_path(&[name], &host.env, members));
+        let mut files = hook_files(&hook.command, base)
+            .into_iter()
+            .chain(searched_program);
+        files.try_for_each(|path| {
+            reject_writable(&hook.command, &path, members, IMPORTING_HOOK_EXTENSIONS)
+        })?;
     }
     Ok(())
 }
@@ -186,13 +185,16 @@ pub fn require_programs(
     hooks.try_for_each(|hook| require_program(hook, base, env))
 }
 
+/// Returns the name of the program that a hook starts first, if it is known.
+fn program_name(hook: &Hook) -> Option<String> {
+    let line = parse(&hook.command);
+    let name = line.commands.first()?.name()?;
+    let is_program = line.unparsed_reason.is_none() && !BUILTINS.contains(&name.as_str());
+    is_program.then_some(name)
+}
+
 fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -> Result<()> {
-    let line = parse(&project_command(&hook.command, base));
-    let first_command = line.commands.first();
-    let name = first_command.and_then(|first| first.words.first()?.known_text());
-    let Some(name) =
-        name.filter(|name| line.unparsed_reason.is_none() && !BUILTINS.contains(&name.as_str()))
-    else {
+    let Some(name) = program_name(hook) else {
         return Ok(());
     };
     let is_installed = if name.contains('/') {
@@ -216,27 +218,6 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     ))
 }
 
-/// Rejects a hook that an agent could rewrite, and so make it allow everything. Only names
-/// that appear in the command are checked, not what the shell expands from patterns and variables.
-fn reject_agent_writable(
-    hook: &Hook,
-    base: &AbsPath,
-    members: &[TeamMember],
-    env: &BTreeMap<String, String>,
-) -> Result<()> {
-    let line = parse(&project_command(&hook.command, base));
-    let searched_program = line.commands.first().and_then(|command| {
-        let name = command.words.first()?.known_text()?;
-        program_in_search_path(&[name], env, members)
-    });
-    for path in named_files(&line, base).into_iter().chain(searched_program) {
-        if let Some((member, path)) = find_writer_on_way(members, &path)? {
-            return Err(writable_hook_error(member, &path));
-        }
-    }
-    Ok(())
-}
-
 /// Returns the directories from which the Python scripts that `hooks` name may import modules: their
 /// own, where no agent may write to them.
 pub fn import_directories(
@@ -244,98 +225,15 @@ pub fn import_directories(
     base: &AbsPath,
     members: &[TeamMember],
 ) -> BTreeSet<AbsPath> {
-    let lines = hooks
+    let files = hooks
         .iter()
-        .map(|hook| parse(&project_command(&hook.command, base)));
-    let files = lines.flat_map(|line| named_files(&line, base));
+        .flat_map(|hook| hook_files(&hook.command, base));
+    let files = files.filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))));
     let scripts =
         files.filter(|path| path.as_path().extension() == Some(PYTHON_EXTENSION.as_ref()));
     let directories = scripts.filter_map(|path| path.parent());
     let is_safe = |directory: &AbsPath| matches!(find_writer_on_way(members, directory), Ok(None));
     directories.filter(is_safe).collect()
-}
-
-/// Returns the existing files that a command line may name.
-fn named_files(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
-    let start_directories = start_directories(line, base);
-    let names = line.commands.iter().flat_map(list_named_files);
-    let paths = names.flat_map(|name| {
-        let directories = start_directories.iter();
-        let paths = directories.map(|dir| AbsPath::resolve(dir, &name));
-        paths.collect::<Vec<_>>()
-    });
-    paths
-        .filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))))
-        .collect()
-}
-
-fn writable_hook_error(member: &TeamMember, path: &RealPath) -> Error {
-    let message = format!(
-        "`{}` may write to `{path}`, which is part of a hook",
-        member.id
-    );
-    Error::new(ErrorKind::Config, message)
-        .with_hint("move it to `.massgen/hooks` or `.claude/hooks`, where no agent can write")
-        .with_hint("or list it in `protected_paths` of the context path")
-}
-
-/// Returns the directories in which the commands of a line may start: the project, and the targets
-/// of `cd`.
-fn start_directories(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
-    let mut dirs = vec![base.clone()];
-    for command in &line.commands {
-        let mut words = command.words.iter().filter_map(ShellWord::known_text);
-        let changes_directory = words
-            .next()
-            .is_some_and(|name| ["cd", "pushd"].contains(&name.as_str()));
-        if let Some(target) = words.next_back().filter(|_| changes_directory) {
-            let target_dirs: Vec<AbsPath> = dirs
-                .iter()
-                .map(|dir| AbsPath::resolve(dir, &target))
-                .collect();
-            dirs.extend(
-                target_dirs
-                    .into_iter()
-                    .take(START_DIRECTORIES_MAX.saturating_sub(dirs.len())),
-            );
-        }
-    }
-    dirs
-}
-
-/// Returns the files that a command may name: its words, the values of options and variables, and
-/// its inputs.
-fn list_named_files(command: &SimpleCommand) -> Vec<String> {
-    let words: Vec<String> = command
-        .words
-        .iter()
-        .chain(&command.assignments)
-        .filter_map(ShellWord::known_text)
-        .collect();
-    let assigned_values: Vec<String> = words
-        .iter()
-        .filter_map(|word| word.split_once('='))
-        .map(|(_, value)| value.to_owned())
-        .collect();
-    let redirections = command
-        .redirections
-        .iter()
-        .filter(|redirection| redirection.operator.ends_with('<'));
-    let inputs = redirections.filter_map(|redirection| redirection.target.known_text());
-    words
-        .into_iter()
-        .chain(assigned_values)
-        .chain(inputs)
-        .collect()
-}
-
-/// Returns the command with the project's directory in place of the variables that name it.
-fn project_command(command: &str, base: &AbsPath) -> String {
-    let base = base.to_string();
-    let replace_variable = |text: String, name: &&str| text.replace(name, &base);
-    PROJECT_VARIABLES
-        .iter()
-        .fold(command.to_owned(), replace_variable)
 }
 
 /// Events, other than calls, that hooks are asked about.
@@ -365,23 +263,22 @@ impl HookEventPayload {
                 hooks.ask(&vote, invocation)
             }
             Self::Delivery(plan) => {
-                let files = plan.entries.iter().filter_map(|entry| {
-                    let path = plan.roots.get(entry.root)?.join(entry.rel.as_path());
-                    Some((path.to_string(), action_word(entry.action()).to_owned()))
+                let files = plan.entries.iter().map(|entry| HookFile {
+                    path: plan.path(entry).to_string(),
+                    status: entry.action().outcome().word(),
+                    details: entry.details(plan),
                 });
-                hooks.ask(
-                    &HookSubject::Delivery(&files.collect::<Vec<_>>()),
-                    invocation,
-                )
+                let files: Vec<HookFile> = files.collect();
+                hooks.ask(&HookSubject::Delivery(&files), invocation)
             }
             Self::Delivered(rows) => {
-                let rows = rows.iter();
-                let files =
-                    rows.map(|row| (row.path.clone(), outcome_word(&row.outcome).to_owned()));
-                hooks.ask(
-                    &HookSubject::Delivered(&files.collect::<Vec<_>>()),
-                    invocation,
-                )
+                let files = rows.iter().map(|row| HookFile {
+                    path: row.path.clone(),
+                    status: row.outcome.word(),
+                    details: row.details.clone(),
+                });
+                let files: Vec<HookFile> = files.collect();
+                hooks.ask(&HookSubject::Delivered(&files), invocation)
             }
         }
     }
@@ -408,27 +305,5 @@ pub async fn hook_refusal(
     match spawn_blocking(ask_hooks).await {
         Ok(verdict) => verdict.refusal().map(str::to_owned),
         Err(_) => Some("a hook of the user's failed unexpectedly inside massgen".to_owned()),
-    }
-}
-
-fn action_word(action: EntryAction) -> &'static str {
-    match action {
-        EntryAction::Create => "created",
-        EntryAction::Change => "changed",
-        EntryAction::Delete => "deleted",
-    }
-}
-
-fn outcome_word(outcome: &DeliveryOutcome) -> &'static str {
-    match outcome {
-        DeliveryOutcome::Created => "created",
-        DeliveryOutcome::Changed { .. } => "changed",
-        DeliveryOutcome::Deleted => "deleted",
-        DeliveryOutcome::Mode { .. } => "mode",
-        DeliveryOutcome::Declined => "declined",
-        DeliveryOutcome::Denied { .. } => "denied",
-        DeliveryOutcome::Conflict { .. } => "conflict",
-        DeliveryOutcome::Failed { .. } => "failed",
-        DeliveryOutcome::Reverted { .. } => "taken_back",
     }
 }

@@ -7,11 +7,15 @@ pub mod execution;
 mod completed_turn;
 pub mod record_context;
 pub mod coordination;
+pub mod coordination_result;
 pub mod recorded_messages;
 pub mod replay_order;
 pub mod delivery_rows;
+pub mod final_delivery;
 pub mod final_phase;
 pub mod previous_turns;
+mod selection;
+mod baseline;
 pub mod check_runner;
 pub mod openings;
 pub mod grants;
@@ -25,6 +29,8 @@ pub mod reply_recordings;
 pub mod resumed_turn;
 pub mod review;
 pub mod environments;
+mod private_names;
+mod attempts;
 pub mod snapshots;
 pub mod memory;
 mod run_notices;
@@ -48,19 +54,22 @@ use crate::agent::recorded_conversation::EffectPersistence;
 use crate::agent::round::RoundLimits;
 use crate::agent::user_messages::{NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
+use crate::answer_changes::ChangeLayers;
 use crate::backend::AvailableModel;
 use crate::ballot::checklist::{CHECKLIST_ANSWERS_MAX, ChecklistRule};
-use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
-use crate::config::{Config, CoordinationMode, PlanningMode};
+use crate::ballot::{
+    ANSWERS_PER_AGENT_MAX, BallotRules, INDEPENDENT_ANSWERS_MAX, VoteTally, WinnerReason,
+};
+use crate::config::{Config, PlanningMode, PresentationMode};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent,
-};
+use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::coordination::{
-    CoordinationEnd, CoordinationLimits, CoordinationResult, Participant,
+use crate::orchestrator::coordination::{CoordinationLimits, Participant};
+use crate::orchestrator::coordination_result::{CoordinationEnd, CoordinationResult};
+use crate::orchestrator::final_delivery::{
+    FinalPhaseInput, FinalPhaseResult, deliver_answer, offer_answers, recover_result,
 };
-use crate::orchestrator::final_phase::{FinalPhaseInput, FinalPhaseResult, present_and_deliver};
+use crate::orchestrator::final_phase::present_and_deliver;
 use crate::orchestrator::grants::write_roots;
 use crate::orchestrator::replay_order::{RecordedEnding, ReplayCursor, ReplayInput};
 use crate::orchestrator::resumed_turn::{RecordedConclusion, RecordedConversations};
@@ -148,13 +157,13 @@ pub struct FinalAnswer {
 /// Runs `turn` to its end. Errors of single agents are part of the result; `Err` means that the
 /// turn could not continue at all.
 pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
-    let result = run_attempts(turn).await;
+    let result = run_coordinations(turn).await;
     turn.report_unread_messages().await;
     result
 }
 
-/// Runs attempts until one of them ends the turn.
-async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
+/// Runs coordinations until one of them ends the turn.
+async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
     if let Some(conclusion) = turn.recorded_conclusion.take() {
         return Ok(conclusion.into());
     }
@@ -168,17 +177,23 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
         stop: turn.stop.clone(),
     };
     let mut task = prompts::task_message(&turn.task);
-    let mut attempt = 1;
+    let mut restart = 0;
     let (mut rows, mut selected_by) = (Vec::new(), None);
-    // The result of the newest attempt that had one.
+    // The result of the newest coordination that had one.
     let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
-        turn.emit_run_started(attempt).await;
-        let coordination = turn.coordinate(&task, &deadline).await?;
+        turn.emit_run_started(restart).await;
+        if restart == 0 {
+            turn.check_baseline(&deadline).await?;
+        }
+        // Before the conversations of the coordination take their recorded parts.
+        let selection = turn.begin_selection()?;
+        let coordination = turn.coordinate(&task, restart, &deadline).await?;
         let (mut end, mut session) = (coordination.end, None);
-        if let Some(winner) = turn.announce_winner(&coordination).await {
+        let winner = turn.select_winner(&coordination, selection, &deadline);
+        if let Some(winner) = winner.await? {
             let final_result = turn
-                .run_final_phase(&coordination, winner, attempt, &deadline)
+                .run_final_phase(&coordination, winner, restart, &deadline)
                 .await?;
             rows.extend(final_result.rows);
             selected_by = final_result.selected_by.or(selected_by);
@@ -187,20 +202,21 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
             answer = text.map(|text| (winner.agent, text)).or(answer);
         }
         let Some((winner, text)) = &answer else {
-            return Ok(turn.no_answer_result(end));
+            turn.offer_losers(&coordination, restart).await?;
+            return Ok(turn.no_answer_result(end, coordination.answers.len()));
         };
-        if attempt <= turn.config.orchestrator.max_orchestration_restarts
+        if restart < turn.config.orchestrator.max_orchestration_restarts
             && let Some(session) = session
             && let Some((reason, instructions)) =
-                turn.self_evaluate(session, attempt, &deadline).await
+                turn.self_evaluate(session, restart, &deadline).await
         {
             task = prompts::restart_message(&turn.task, &reason, &instructions, text);
-            turn.emit(RunEvent::AttemptRestarted {
+            turn.emit(RunEvent::CoordinationRestarted {
                 reason,
                 instructions,
             })
             .await;
-            attempt = attempt.saturating_add(1);
+            restart = restart.saturating_add(1);
             continue;
         }
         return turn
@@ -210,7 +226,7 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
 }
 
 impl PreparedTurn {
-    async fn emit_run_started(&self, attempt: u32) {
+    async fn emit_run_started(&self, restart: u32) {
         let agents = self
             .team
             .members
@@ -221,7 +237,7 @@ impl PreparedTurn {
         self.emit(RunEvent::RunStarted {
             question,
             agents,
-            attempt,
+            restart,
         })
         .await;
     }
@@ -231,7 +247,7 @@ impl PreparedTurn {
     async fn self_evaluate(
         &self,
         mut session: ModelSession,
-        attempt: u32,
+        restart: u32,
         deadline: &RunDeadline,
     ) -> Option<(String, String)> {
         session.tools = workflow::evaluation_offers().into();
@@ -240,7 +256,7 @@ impl PreparedTurn {
             .orchestrator
             .debug_final_answer
             .as_deref()
-            .filter(|_| attempt == 1);
+            .filter(|_| restart == 0);
         match self_evaluate(&mut session, debug_answer, deadline).await {
             SelfEvaluation::Submit => None,
             SelfEvaluation::Restart {
@@ -253,14 +269,15 @@ impl PreparedTurn {
     async fn coordinate(
         &mut self,
         task: &str,
+        restart: u32,
         deadline: &RunDeadline,
     ) -> Result<CoordinationResult> {
-        if self.config.orchestrator.coordination == CoordinationMode::Skip {
+        if self.config.orchestrator.skips_coordination {
             return Ok(skip_coordination(&self.team));
         }
         let participants = tokio::select! {
             biased;
-            participants = self.begin_coordination(task) => participants?,
+            participants = self.begin_coordination(task, restart) => participants?,
             cause = deadline.wait() => {
                 self.emit(RunEvent::CoordinationStopped { status: cause.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Stopped(cause)));
@@ -269,6 +286,7 @@ impl PreparedTurn {
         let orchestrator = &self.config.orchestrator;
         let checklist = orchestrator.checklist.as_ref();
         let answers_default = match checklist {
+            _ if orchestrator.strategy.is_independent() => INDEPENDENT_ANSWERS_MAX,
             Some(_) => CHECKLIST_ANSWERS_MAX,
             None => ANSWERS_PER_AGENT_MAX,
         };
@@ -276,6 +294,7 @@ impl PreparedTurn {
         let timeouts = self.config.timeouts;
         let limits = CoordinationLimits {
             ballot: BallotRules {
+                strategy: orchestrator.strategy,
                 answers_per_agent_max: answers_max.unwrap_or(answers_default),
                 answers_max: orchestrator.max_new_answers_global,
                 novelty: orchestrator.answer_novelty,
@@ -334,38 +353,39 @@ impl PreparedTurn {
         Ok(coordination)
     }
 
-    /// Prepares the first attempt, and returns the members with their conversations started.
-    async fn begin_coordination(&mut self, task: &str) -> Result<Vec<Participant>> {
+    /// Prepares the first coordination, and returns the members with their conversations started.
+    async fn begin_coordination(&mut self, task: &str, restart: u32) -> Result<Vec<Participant>> {
         self.prepare().boxed().await?;
-        self.participants(task).await
+        self.participants(task, restart).await
     }
 
-    /// Returns the members with their conversations started.
-    async fn participants(&self, task: &str) -> Result<Vec<Participant>> {
+    /// Returns the members with their conversations after `restart` restarts started.
+    async fn participants(&mut self, task: &str, restart: u32) -> Result<Vec<Participant>> {
+        let (mut attempts, notes) = self.team.begin_attempts(restart).await;
+        for message in notes {
+            self.emit(RunEvent::Warning { message }).await;
+        }
         let mut participants = Vec::new();
         for member in &self.team.members {
             let connection = self.model_connection(&member.id, Phase::Coordination)?;
             let task = self.first_message(member.number, task);
-            participants.push(self.team.participant(member, &task, connection).await?);
+            let last_answer = self.last_recorded_changes(member.number);
+            let attempt = attempts.remove(&member.number);
+            let participant =
+                self.team
+                    .participant(member, attempt, last_answer, &task, connection);
+            participants.push(participant.await?);
         }
         Ok(participants)
     }
 
-    /// Emits the event that announces the winner.
-    async fn announce_winner(&self, coordination: &CoordinationResult) -> Option<AnswerLabel> {
-        let tally = coordination.tally.as_ref()?;
-        let id = |number| self.team.member(number).map(|member| member.id.clone());
-        let votes = tally
-            .votes
-            .iter()
-            .filter_map(|(agent, count)| Some((id(*agent)?, *count)));
-        let event = Event::Coordination(CoordinationEvent::WinnerSelected {
-            agent: id(tally.winner.agent)?,
-            label: tally.winner,
-            votes: votes.collect(),
-        });
-        self.emit(event).await;
-        Some(tally.winner)
+    /// Returns what the last recorded answer of `agent` in the next coordination changes, if it was
+    /// made in an attempt.
+    fn last_recorded_changes(&self, agent: AgentNumber) -> Option<&ChangeLayers> {
+        let recorded = self.replay.as_ref()?.coordinations.front()?;
+        let mut changes = recorded.changes.iter().rev();
+        let (_, changes) = changes.find(|(label, _)| label.agent == agent)?;
+        Some(&changes.layers)
     }
 
     /// Runs the final phase, or returns the stored answer if no final phase is needed: if the run
@@ -375,18 +395,19 @@ impl PreparedTurn {
         &mut self,
         coordination: &CoordinationResult,
         winner: AnswerLabel,
-        attempt: u32,
+        restart: u32,
         deadline: &RunDeadline,
     ) -> Result<FinalPhaseResult> {
         let number = winner.agent;
         let member = self.member(number)?;
-        let stored_answer = coordination
-            .answers
-            .get(&winner.agent)
-            .map(|answer| Arc::clone(&answer.content));
+        let accepted_answer = coordination.answers.get(&winner.agent);
+        let stored_answer = accepted_answer.map(|answer| Arc::clone(&answer.content));
         let stored_answer = stored_answer.unwrap_or_else(|| Arc::from(""));
+        let changes = accepted_answer.and_then(|answer| answer.changes.as_ref());
         let rules = &self.config.orchestrator;
-        let may_skip_presentation = self.team.members.len() == 1 || rules.skips_presentation;
+        let may_skip_presentation = self.team.members.len() == 1
+            || rules.presentation == PresentationMode::Skipped
+            || rules.strategy.is_independent();
         // In a planning mode, only the final phase carries the plan out.
         let has_more_work =
             rules.max_orchestration_restarts > 0 || rules.planning != PlanningMode::Off;
@@ -394,7 +415,9 @@ impl PreparedTurn {
             && !coordination.answers.is_empty()
             && !has_more_work
             && write_roots(&member.grants).is_empty();
-        if coordination.end != CoordinationEnd::Agreed || skips_presentation {
+        let changes = changes.filter(|_| !has_more_work);
+        let is_stopped = coordination.end != CoordinationEnd::Agreed;
+        if is_stopped && changes.is_none() || skips_presentation {
             return Ok(FinalPhaseResult::from_stored_answer(
                 stored_answer,
                 coordination.end,
@@ -418,13 +441,40 @@ impl PreparedTurn {
             task,
             coordination,
             stored_answer,
-            attempt,
+            restart,
             deadline,
         };
+        let final_phase = async {
+            if let Some(result) = recover_result(team, &input).await? {
+                return Ok(result);
+            }
+            match changes {
+                Some(changes) => deliver_answer(team, input, changes).await,
+                None => present_and_deliver(team, input).await,
+            }
+        };
         tokio::select! {
-            result = present_and_deliver(team, input) => result,
+            result = final_phase => result,
             never = messages.receive_for(&member.id, events) => never,
         }
+    }
+
+    /// Lets the user apply one of the answers of a coordination without a winner.
+    async fn offer_losers(&self, coordination: &CoordinationResult, restart: u32) -> Result<()> {
+        let mut answers = coordination.answers.values();
+        let Some(answer) = answers.find(|answer| answer.changes.is_some()) else {
+            return Ok(());
+        };
+        let member = self.member(answer.label.agent)?;
+        if let Some(name) = offer_answers(&self.team, member, restart).await? {
+            let id = &member.id;
+            let message = format!(
+                "no answer is delivered; see one with `massgen diff {name} --agent {id}`, and apply \
+                 it with `massgen apply {name} --agent {id}`"
+            );
+            self.emit(RunEvent::Warning { message }).await;
+        }
+        Ok(())
     }
 
     /// Emits the answer and the outcomes for the files, and returns the turn's result.
@@ -480,7 +530,8 @@ impl PreparedTurn {
         })
     }
 
-    fn no_answer_result(&self, end: CoordinationEnd) -> TurnResult {
+    /// Returns the result of a turn without an answer that counts, of this number of answers.
+    fn no_answer_result(&self, end: CoordinationEnd, answers: usize) -> TurnResult {
         let (status, summary) = match end {
             CoordinationEnd::Stopped(StopCause::Interrupted) => (
                 ExitStatus::Interrupted,
@@ -497,7 +548,19 @@ impl PreparedTurn {
                 let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
                 (ExitStatus::Limit, format!("no agent answered: {limit}"))
             }
-            CoordinationEnd::Agreed => (ExitStatus::Failure, "no agent answered".to_owned()),
+            CoordinationEnd::Agreed if answers == 0 => {
+                (ExitStatus::Failure, "no agent answered".to_owned())
+            }
+            CoordinationEnd::Agreed => (
+                ExitStatus::Failure,
+                match answers {
+                    1 => "the answer does not pass the required checks, so it is not delivered"
+                        .to_owned(),
+                    _ => format!(
+                        "none of {answers} answers passes the required checks, so nothing is delivered"
+                    ),
+                },
+            ),
         };
         TurnResult {
             status,
@@ -605,6 +668,7 @@ fn skip_coordination(team: &AgentTeam) -> CoordinationResult {
     CoordinationResult {
         tally: winner.map(|winner| VoteTally {
             winner,
+            reason: WinnerReason::OnlyAnswer,
             votes: Vec::new(),
         }),
         ..CoordinationResult::without_answers(CoordinationEnd::Agreed)

@@ -1,18 +1,16 @@
 //! Finds the paths that the user must confirm before they are opened: the path as it was written
 //! and the place to which it leads are compared here, for configs, prompts, sessions and the page.
 
-use crate::config::uploads::UploadedFile;
-use crate::config::{Config, ContextPath};
+use crate::config::{Config, ConfigPath, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::opened_paths::{OpenedPath, confirm_path};
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::permissions::guard::FolderGuard;
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase, close_places};
 use crate::permissions::protected::protected_name;
 use crate::permissions::rules::PermissionRule;
 use crate::permissions::{PathPermissionManager, closing_grant};
 use crate::text::escape_name;
-use crate::world::io::locate::LocatedPath;
+use crate::world::io::locate::{LocatedPath, places_on_way};
 use crate::world::io::project_link::{LinkDetour, ProjectLink, UserLocation, follow_user_path};
 
 /// A path that is not opened unless the user confirms it.
@@ -113,7 +111,9 @@ impl Openings {
         let mut all_grants = Vec::new();
         let mut candidates = Vec::new();
         let prompt_requests = opened.iter().map(PathRequest::from_prompt);
-        for request in config_requests(config).chain(prompt_requests) {
+        let mut config = config.clone();
+        let config_requests = config.user_paths_mut().map(PathRequest::from_config);
+        for request in config_requests.chain(prompt_requests) {
             let (located, link) = follow_user_path(&request.context.path, location)?;
             let Some(grant) = request.grant(located) else {
                 continue;
@@ -125,6 +125,8 @@ impl Openings {
                 (Authority::Missing, _) | (_, Some(_)) => candidates.push((request, grant, link)),
             }
         }
+        close_link_targets(&mut open_grants)?;
+        close_link_targets(&mut all_grants)?;
         let authorized = PathPermissionManager::new(open_grants.clone(), Phase::Final);
         let mut doubtful_paths = Vec::new();
         for (request, grant, link) in candidates {
@@ -171,6 +173,30 @@ impl Openings {
     }
 }
 
+/// Closes what the protected and hidden paths of the user's `grants` lead to through symlinks, as
+/// these paths are closed, and protects the symlinks: the same files have other paths.
+///
+/// # Errors
+/// A path leads through too many symlinks, or the root directory cannot be opened.
+pub(super) fn close_link_targets(grants: &mut [Grant]) -> Result<()> {
+    let (mut protected, mut hidden) = (Vec::new(), Vec::new());
+    let has_names =
+        |grant: &&Grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree;
+    for grant in grants.iter().filter(has_names) {
+        let places = |rel| places_on_way(&grant.root.join(rel).to_abs());
+        for rel in &grant.protected {
+            protected.extend(places(rel)?);
+        }
+        for rel in &grant.hidden {
+            let mut symlinks = places(rel)?;
+            hidden.extend(symlinks.pop());
+            protected.extend(symlinks);
+        }
+    }
+    close_places(grants, &protected, &hidden);
+    Ok(())
+}
+
 /// Opens what the user has confirmed: from then on, the place to which the path leads is named, not
 /// the path.
 pub fn confirm_opening(doubt: &DoubtfulPath, config: &mut Config, opened: &mut Vec<OpenedPath>) {
@@ -178,7 +204,11 @@ pub fn confirm_opening(doubt: &DoubtfulPath, config: &mut Config, opened: &mut V
     match doubt.source {
         PathSource::Prompt => confirm_path(opened, &doubt.path, &target),
         PathSource::Config => {
-            let named_paths = config.user_paths_mut().filter(|path| **path == doubt.path);
+            let named_paths = config.user_paths_mut().map(|path| match path {
+                ConfigPath::Shared(context) | ConfigPath::Own(context) => &mut context.path,
+                ConfigPath::Bare(path, ..) => path,
+            });
+            let named_paths = named_paths.filter(|path| **path == doubt.path);
             named_paths.for_each(|path| target.clone_into(path));
         }
     }
@@ -189,6 +219,7 @@ struct PathRequest {
     context: ContextPath,
     source: PathSource,
     authority: Authority,
+    kind: GrantKind,
 }
 
 /// Whether the user decided to open a path although a context path may close it.
@@ -203,11 +234,25 @@ enum Authority {
 }
 
 impl PathRequest {
-    fn from_config(context: ContextPath, authority: Authority) -> Self {
+    fn from_config(path: ConfigPath<'_>) -> Self {
+        let (context, authority, kind) = match path {
+            ConfigPath::Shared(context) => {
+                (context.clone(), Authority::AllAgents, GrantKind::Context)
+            }
+            ConfigPath::Own(context) => (context.clone(), Authority::OneAgent, GrantKind::Context),
+            ConfigPath::Bare(path, permission, kind) => {
+                let context = ContextPath {
+                    permission,
+                    ..ContextPath::read_only(path.clone())
+                };
+                (context, Authority::OneAgent, kind)
+            }
+        };
         Self {
             context,
             source: PathSource::Config,
             authority,
+            kind,
         }
     }
 
@@ -223,6 +268,7 @@ impl PathRequest {
             } else {
                 Authority::Missing
             },
+            kind: GrantKind::Context,
         }
     }
 
@@ -230,6 +276,10 @@ impl PathRequest {
     fn grant(&self, located: LocatedPath) -> Option<Grant> {
         let permission = self.context.permission;
         match located {
+            // A workspace is created.
+            LocatedPath::Missing(root) if self.kind == GrantKind::Workspace => {
+                Some(Grant::tree(root, self.kind, permission))
+            }
             LocatedPath::Missing(_) => None,
             LocatedPath::File(root) => {
                 let is_confirmed = self.authority == Authority::AllAgents;
@@ -239,7 +289,7 @@ impl PathRequest {
                 protected: self.context.protected.clone(),
                 hidden: self.context.hidden.clone(),
                 unprotected: self.context.unprotected.clone(),
-                ..Grant::tree(root, GrantKind::Context, permission)
+                ..Grant::tree(root, self.kind, permission)
             }),
         }
     }
@@ -255,31 +305,4 @@ pub(super) fn file_grant(root: RealPath, permission: Permission, is_confirmed: b
         unprotected: unprotected.into_iter().collect(),
         ..Grant::file(root, permission)
     }
-}
-
-/// Returns what the config asks to open.
-fn config_requests(config: &Config) -> impl Iterator<Item = PathRequest> {
-    let shared_paths = config.orchestrator.context_paths.iter().cloned();
-    let own_paths = config.agents.iter().flat_map(|agent| {
-        let (read, write): (&[AbsPath], &[AbsPath]) = match &agent.folder_guard {
-            FolderGuard::On { read, write, .. } => (read, write),
-            FolderGuard::Off | FolderGuard::Role { .. } => (&[], &[]),
-        };
-        let uploads = agent.uploaded_files.iter().filter_map(UploadedFile::path);
-        let readable = read.iter().chain(&agent.uploaded_images).chain(uploads);
-        let readable = readable.map(|path| ContextPath::read_only(path.clone()));
-        let writable = write.iter().map(|path| ContextPath {
-            permission: Permission::Write,
-            ..ContextPath::read_only(path.clone())
-        });
-        agent
-            .context_paths
-            .iter()
-            .cloned()
-            .chain(readable)
-            .chain(writable)
-    });
-    let shared =
-        shared_paths.map(|context| PathRequest::from_config(context, Authority::AllAgents));
-    shared.chain(own_paths.map(|context| PathRequest::from_config(context, Authority::OneAgent)))
 }

@@ -1,16 +1,25 @@
-//! Creates the overlays of a run, outside the user's trees: one per final phase and one per check.
+//! Creates the overlays of a run, outside the user's trees: one for each attempt, final phase and
+//! check.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::OnceCell;
+
+use crate::answer_changes::ChangeLayers;
 use crate::error::{Error, Result};
+use crate::id::AgentNumber;
 use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::git::GitProgram;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::{
-    self, OverlayAudience, OverlayCleanup, OverlayOrigin, OverlaySpec, WriteOverlay,
+    self, LayerOrigin, OverlayAudience, OverlayCleanup, OverlayMethod, OverlayOrigin, OverlaySpec,
+    WriteOverlay,
 };
 use crate::world::store::workspace::make_new;
 
@@ -20,14 +29,29 @@ const SLOW_MIN: Duration = Duration::from_secs(1);
 /// Prefixes of overlay directory names; a number follows.
 const FINAL_PREFIX: &str = "stage";
 const CHECK_PREFIX: &str = "check";
+const ATTEMPT_PREFIX: &str = "attempt";
+/// Prefix of the names of the directories of answers; the number of restarts follows.
+const ANSWERS_PREFIX: &str = "answers";
 
 /// Purpose of an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayPurpose {
-    /// The final phase of this attempt.
+    /// The final phase after this number of restarts.
     Final(u32),
     /// A check; its changes are discarded.
     Check(usize),
+    /// The attempt of an agent after this many restarts.
+    Attempt(u32, AgentNumber),
+}
+
+impl OverlayPurpose {
+    /// Returns who makes the changes, for notes.
+    fn author(self) -> &'static str {
+        match self {
+            OverlayPurpose::Attempt(..) => "each agent",
+            OverlayPurpose::Final(_) | OverlayPurpose::Check(_) => "the final agent",
+        }
+    }
 }
 
 /// Undelivered changes in a run's deliveries that can still be applied.
@@ -45,16 +69,49 @@ pub struct OverlayFactory {
     executable: AbsPath,
     directory: AbsPath,
     state: AbsPath,
+    /// The most attempts at the same time.
+    attempts_max: u64,
+    git: Arc<GitSearch>,
+}
+
+/// The search for git, which happens once and only if an answer has changes.
+#[derive(Debug, Default)]
+struct GitSearch {
+    env: BTreeMap<String, String>,
+    program: OnceCell<Option<GitProgram>>,
 }
 
 impl OverlayFactory {
-    /// Creates the factory for the run of this name and layout; `executable` is massgen itself.
-    pub fn new(layout: &RunLayout, run: &str, executable: &AbsPath) -> Self {
+    /// Creates the factory for the run of this name and layout, with `attempts_max` attempts at the
+    /// same time; `executable` is massgen itself, and git is found through `env`.
+    pub fn new(
+        layout: &RunLayout,
+        run: &str,
+        attempts_max: usize,
+        executable: &AbsPath,
+        env: &BTreeMap<String, String>,
+    ) -> Self {
         Self {
             executable: executable.clone(),
             directory: layout.deliveries.join(run),
             state: layout.state.clone(),
+            attempts_max: u64::try_from(attempts_max).unwrap_or(u64::MAX),
+            git: Arc::new(GitSearch {
+                env: env.clone(),
+                program: OnceCell::new(),
+            }),
         }
+    }
+
+    /// Returns the git program of this machine, if there is one that can be used.
+    pub async fn git(&self) -> Option<&GitProgram> {
+        let find = || async { GitProgram::find(&self.git.env).await.ok() };
+        self.git.program.get_or_init(find).await.as_ref()
+    }
+
+    /// Returns the directory of the answers after `restart` restarts.
+    pub fn answers_directory(&self, restart: u32) -> AbsPath {
+        self.directory.join(format!("{ANSWERS_PREFIX}{restart}"))
     }
 
     /// Removes overlays that are no longer needed: everything if all was delivered, and in any case
@@ -65,22 +122,25 @@ impl OverlayFactory {
             PendingDelivery::Undelivered => OverlayCleanup::WorkDirectories,
         };
         overlay::clear_overlays(&self.directory, FINAL_PREFIX, cleanup)?;
-        self.clear_checks()
-    }
-
-    /// Removes the overlays of checks; none of them runs any more.
-    pub fn clear_checks(&self) -> Result<()> {
+        overlay::clear_overlays(&self.directory, ATTEMPT_PREFIX, OverlayCleanup::All)?;
         overlay::clear_overlays(&self.directory, CHECK_PREFIX, OverlayCleanup::All)
     }
 
+    /// Removes the overlay for `purpose`, which nothing uses any more.
+    pub fn remove(&self, purpose: OverlayPurpose) -> Result<()> {
+        overlay::remove_layers(&self.overlay_directory(purpose))
+    }
+
     /// Opens the overlay for `purpose`, for an agent with these grants and commands, and returns
-    /// notes for the user. With the sandbox off there is none: commands write to the user's paths,
-    /// and so do the file tools, or they would not see each other's files.
+    /// notes for the user. It begins with `changes`. With the sandbox off there is none:
+    /// commands write to the user's paths, and so do the file tools, or they would not see each
+    /// other's files.
     pub async fn open(
         &self,
         purpose: OverlayPurpose,
         grants: &[Grant],
         commands: Option<&ExecEnvironment>,
+        changes: &ChangeLayers,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
         if commands.map(ExecEnvironment::sandbox_level) == Some(SandboxLevel::Off) {
             return Ok((None, Vec::new()));
@@ -90,7 +150,7 @@ impl OverlayFactory {
         let has_commands = commands.is_some();
         let commands = commands.cloned();
         let factory = self.clone();
-        let grants = grants.to_vec();
+        let (grants, changes) = (grants.to_vec(), changes.clone());
         let directory = self.overlay_directory(purpose);
         let start = Instant::now();
         let open_overlay = move || {
@@ -101,6 +161,11 @@ impl OverlayFactory {
                 grants: &grants,
                 state: &factory.state,
                 audience,
+                changes: &changes,
+                copies: match purpose {
+                    OverlayPurpose::Attempt(..) => factory.attempts_max,
+                    OverlayPurpose::Final(_) | OverlayPurpose::Check(_) => 1,
+                },
             })
         };
         let open_result = tokio::task::spawn_blocking(open_overlay).await;
@@ -110,7 +175,7 @@ impl OverlayFactory {
         if let Some(overlay) = &overlay
             && (has_commands || is_slow)
         {
-            notes = overlay.notes(audience);
+            notes = overlay.notes(audience, purpose.author());
         }
         if is_slow {
             let seconds = start.elapsed().as_secs_f64();
@@ -119,6 +184,41 @@ impl OverlayFactory {
             ));
         }
         Ok((overlay, notes))
+    }
+
+    /// Opens the layer of the attempt of `agent` after `restart` restarts. If an earlier process of
+    /// the run has worked on it, its changes are still there, unless they are lost: after a restart
+    /// of the machine, and where a copy takes the place of a layer. An attempt that fails to begin
+    /// leaves nothing.
+    pub async fn open_attempt(
+        &self,
+        (restart, agent): (u32, AgentNumber),
+        grants: &[Grant],
+        commands: Option<&ExecEnvironment>,
+    ) -> Result<(Option<WriteOverlay>, Vec<String>, LayerOrigin)> {
+        let purpose = OverlayPurpose::Attempt(restart, agent);
+        let directory = self.overlay_directory(purpose);
+        let claimed_directory = directory.clone();
+        let claim = move || overlay::claim_layers(&claimed_directory);
+        let claim = tokio::task::spawn_blocking(claim).await;
+        let origin = claim.map_err(|_| Error::bug("cannot prepare an attempt"))??;
+        let opened = self
+            .open(purpose, grants, commands, &ChangeLayers::default())
+            .await;
+        if opened.is_err() {
+            let removal = move || overlay::remove_layers(&directory);
+            let _removed = tokio::task::spawn_blocking(removal).await;
+        }
+        let (overlay, notes) = opened?;
+        let has_copy = overlay.as_ref().is_some_and(|overlay| {
+            let mut trees = overlay.trees();
+            trees.any(|tree| tree.kind == OverlayMethod::Copy)
+        });
+        let origin = match origin {
+            LayerOrigin::Earlier if has_copy => LayerOrigin::Lost,
+            LayerOrigin::New | LayerOrigin::Earlier | LayerOrigin::Lost => origin,
+        };
+        Ok((overlay, notes, origin))
     }
 
     /// Creates an empty directory in place of an overlay.
@@ -130,8 +230,11 @@ impl OverlayFactory {
 
     fn overlay_directory(&self, purpose: OverlayPurpose) -> AbsPath {
         self.directory.join(match purpose {
-            OverlayPurpose::Final(attempt) => format!("{FINAL_PREFIX}{attempt}"),
+            OverlayPurpose::Final(restart) => format!("{FINAL_PREFIX}{restart}"),
             OverlayPurpose::Check(number) => format!("{CHECK_PREFIX}{number}"),
+            OverlayPurpose::Attempt(restart, agent) => {
+                format!("{ATTEMPT_PREFIX}{restart}-{agent}")
+            }
         })
     }
 }

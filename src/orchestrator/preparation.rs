@@ -2,21 +2,25 @@
 //! the task, and criteria for votes. A run whose model writes nothing usable continues without, and
 //! says so. See `docs/decisions/0072-personas-are-written-by-an-agents-model.md`.
 
+use std::future::pending;
 use std::sync::Arc;
+
+use futures_util::FutureExt;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::compaction_trigger::CompactionTrigger;
-use crate::agent::preparation::{PreparationConversations, PreparationRequest, PreparingAgent};
+use crate::agent::separate_requests::{AskedAgent, SeparateConversations, SeparateRequest};
 use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
 };
 use crate::error::{Error, Result};
-use crate::event::{CRITERIA_SUBAGENT, PREPARATION_CALL, RunEvent};
+use crate::event::{CRITERIA_SUBAGENT, RunEvent, SeparateCall};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::PreparedTurn;
 use crate::prompts::preparation::{
-    criteria_message, criteria_request, paraphrase_message, paraphrases_request, parse_criteria,
-    parse_paraphrases, parse_personas, persona_message, personas_request,
+    PREPARATION_SYSTEM_PROMPT, criteria_message, criteria_request, paraphrase_message,
+    paraphrases_request, parse_criteria, parse_paraphrases, parse_personas, persona_message,
+    personas_request,
 };
 use crate::text::count_noun;
 
@@ -25,7 +29,7 @@ const PERSONAS: &str = "personas";
 const PARAPHRASES: &str = "paraphrases";
 
 impl PreparedTurn {
-    /// Has models write what the config asks for, once for all attempts.
+    /// Has models write what the config asks for, once for all coordinations.
     pub(super) async fn prepare(&mut self) -> Result<()> {
         let PreparationConfig {
             personas,
@@ -51,12 +55,9 @@ impl PreparedTurn {
             .map(|member| (member.number, member.config.system_message.as_deref()))
             .collect();
         let numbers: Vec<AgentNumber> = agents.iter().map(|(number, _)| *number).collect();
-        let request = PreparationRequest {
-            name: PERSONAS,
-            purpose: format!("write personas for {}", count_noun(agents.len(), "agent")),
-            question: personas_request(&self.task.question, &agents, config),
-        };
-        let reply = self.preparation_conversations(None)?.ask(request).await;
+        let purpose = format!("write personas for {}", count_noun(agents.len(), "agent"));
+        let question = personas_request(&self.task.question, &agents, config);
+        let reply = self.ask(None, PERSONAS, purpose, question).await?;
         match reply.and_then(|reply| parse_personas(&reply, &numbers)) {
             Ok(personas) => {
                 for (agent, persona) in personas {
@@ -69,13 +70,10 @@ impl PreparedTurn {
     }
 
     async fn prepare_paraphrases(&mut self, config: &ParaphraseConfig) -> Result<()> {
-        let request = PreparationRequest {
-            name: PARAPHRASES,
-            purpose: "write the task in other words".to_owned(),
-            question: paraphrases_request(&self.task.question, config),
-        };
-        let author = self.preparation_conversations(config.author.as_ref())?;
-        let reply = author.ask(request).await;
+        let purpose = "write the task in other words".to_owned();
+        let question = paraphrases_request(&self.task.question, config);
+        let author = config.author.as_ref();
+        let reply = self.ask(author, PARAPHRASES, purpose, question).await?;
         match reply.and_then(|reply| parse_paraphrases(&reply, config)) {
             Ok(paraphrases) => {
                 let members = self.team.members.iter();
@@ -90,12 +88,9 @@ impl PreparedTurn {
     }
 
     async fn prepare_criteria(&mut self, config: GeneratedCriteriaConfig) -> Result<()> {
-        let request = PreparationRequest {
-            name: CRITERIA_SUBAGENT,
-            purpose: "write criteria for the votes".to_owned(),
-            question: criteria_request(&self.task.question, config),
-        };
-        let reply = self.preparation_conversations(None)?.ask(request).await;
+        let purpose = "write criteria for the votes".to_owned();
+        let question = criteria_request(&self.task.question, config);
+        let reply = self.ask(None, CRITERIA_SUBAGENT, purpose, question).await?;
         match reply.and_then(|reply| parse_criteria(&reply, config)) {
             Ok(criteria) => {
                 let message = criteria_message(&criteria);
@@ -122,12 +117,32 @@ impl PreparedTurn {
         self.emit(RunEvent::Warning { message }).await;
     }
 
-    /// Returns the conversations with the agent `preferred`, or with the first agent that is not an
-    /// external agent, or with the first agent.
-    fn preparation_conversations(
+    /// Returns the reply to a request before the first round, or why there is none.
+    async fn ask(
         &self,
         preferred: Option<&AgentId>,
-    ) -> Result<PreparationConversations> {
+        name: &str,
+        purpose: String,
+        question: String,
+    ) -> Result<std::result::Result<String, String>> {
+        let request = SeparateRequest {
+            call: SeparateCall::Preparation,
+            name: name.to_owned(),
+            purpose,
+            system: PREPARATION_SYSTEM_PROMPT,
+            question,
+        };
+        let conversations = self.separate_conversations(preferred, request.call)?;
+        Ok(conversations.ask(request, pending().boxed()).await)
+    }
+
+    /// Returns the conversations with the agent `preferred`, or with the first agent that is not an
+    /// external agent, or with the first agent.
+    pub(super) fn separate_conversations(
+        &self,
+        preferred: Option<&AgentId>,
+        call: SeparateCall,
+    ) -> Result<SeparateConversations> {
         let members = &self.team.members;
         let preferred_member =
             preferred.and_then(|id| members.iter().find(|member| member.id == *id));
@@ -140,12 +155,12 @@ impl PreparedTurn {
             .ok_or_else(|| Error::bug("a team has no member"))?;
         let models = self.models.get(&member.id).cloned().unwrap_or_default();
         let recorded_conversations = &self.recorded_conversations;
-        let agent = PreparingAgent {
+        let agent = AskedAgent {
             models: self.team.launchable_models(member, models)?,
             steps_max: member.config.steps_per_round_max,
             budget: AgentBudget::new(member.id.clone(), Arc::clone(&self.ledger)),
             compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
-            recorded: recorded_conversations.subagents_of_next(&member.id, PREPARATION_CALL),
+            recorded: recorded_conversations.subagents_of_next(&member.id, call.id()),
             events: self.events.clone(),
             id: member.id.clone(),
         };

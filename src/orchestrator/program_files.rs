@@ -1,21 +1,26 @@
 //! The files of the user's programs that have a verdict, the user's variables or a network. An agent
-//! that could rewrite such a program could decide what the agent wants, or use them.
+//! that could rewrite such a program could decide what the agent wants, or use them. In the user's
+//! paths these files are protected; elsewhere no agent may write to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::commands::parse::parse;
+use crate::config::AgentConfig;
+use crate::config::command_line::Privilege;
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{
     CWD_PLACEHOLDER, ProgramPlace, ServerDirectory, ServerProgram, ServerTransport,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::orchestrator::environments::{Privilege, SubagentProgramSpec};
+use crate::orchestrator::environments::SubagentProgramSpec;
 use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::TeamMember;
-use crate::path::{AbsPath, RealPath, RelPath};
+use crate::path::{AbsPath, RealPath, possible_paths};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::sandbox_policy::environment::exclude_directories;
 use crate::world::io::files::{find_in_search_path, first_file};
-use crate::world::io::locate::{LocatedPath, locate, resolve_path, symlinks_on_path};
+use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 
 /// The variable with the directories in which programs are looked up.
 const SEARCH_PATH: &str = "PATH";
@@ -25,6 +30,82 @@ const SCRIPT_EXTENSIONS: &[&str] = &[
 ];
 /// Extensions of those among them that find modules in their own directory first.
 const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
+/// Those of hooks: massgen tells Python from where they import.
+pub(super) const IMPORTING_HOOK_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "rb", "ts"];
+/// Maximum number of directories in which the file names in the command of a hook are looked up.
+const START_DIRECTORIES_MAX: usize = 16;
+
+/// Returns the files that decide what the hooks and privileged programs of `agent` do, to the extent
+/// that the config names them. They are protected, as an agent that changed them would decide about
+/// later runs, too.
+pub(super) fn privileged_files(
+    agent: &AgentConfig,
+    workspace: &AbsPath,
+    base: &AbsPath,
+) -> Vec<AbsPath> {
+    let programs = agent.servers.iter().filter_map(|server| {
+        let ServerTransport::Program(program) = &server.transport else {
+            return None;
+        };
+        program.is_privileged().then_some(program)
+    });
+    let hooks = agent.hooks.iter();
+    programs
+        .flat_map(|program| program_files(program, workspace))
+        .chain(hooks.flat_map(|hook| hook_files(&hook.command, base)))
+        .filter(|path| {
+            matches!(
+                locate(path),
+                Ok(LocatedPath::File(_) | LocatedPath::Missing(_))
+            )
+        })
+        .collect()
+}
+
+/// Returns the files that the command of a hook may name, and the missing scripts among them. Names
+/// start at `base`, or at a directory that the command names. What the shell makes of patterns and
+/// substitutions is not known; what follows the first slash may be a path below these directories.
+pub(super) fn hook_files(command: &str, base: &AbsPath) -> Vec<AbsPath> {
+    let line = parse(command);
+    let words = line.commands.iter().flat_map(|command| {
+        let inputs = command.redirections.iter().map(|input| &input.target);
+        let words = command.words.iter().chain(&command.assignments);
+        words.chain(inputs)
+    });
+    let words = words.map(|word| word.raw.replace(['"', '\'', '\\'], ""));
+    let texts: Vec<String> = words.chain([command.to_owned()]).collect();
+    let mut directories = vec![base.clone()];
+    let mut files = Vec::new();
+    for part in texts.iter().flat_map(|text| possible_paths(text)) {
+        let is_plain = part
+            .chars()
+            .all(|c| c.is_alphanumeric() || "/._-+@".contains(c));
+        let is_script = is_plain && has_extension(Path::new(part), SCRIPT_EXTENSIONS);
+        let below = part.trim_start_matches('/');
+        let places: Vec<AbsPath> = directories
+            .iter()
+            .flat_map(|start| [part, below].map(|name| AbsPath::resolve(start, name)))
+            .collect();
+        let mut found_files = Vec::new();
+        for path in places {
+            match locate(&path) {
+                Ok(LocatedPath::File(_)) => found_files.push(path),
+                Ok(LocatedPath::Directory(_)) if !directories.contains(&path) => {
+                    directories.push(path);
+                }
+                Ok(LocatedPath::Missing(_) | LocatedPath::Directory(_)) | Err(_) => {}
+            }
+        }
+        directories.truncate(START_DIRECTORIES_MAX);
+        if found_files.is_empty() && is_script {
+            found_files.push(AbsPath::resolve(base, part));
+        }
+        files.extend(found_files);
+    }
+    files.sort();
+    files.dedup();
+    files
+}
 
 /// Rejects a server or a tool whose program an agent may rewrite, if the program has variables or a
 /// network of its own. Relative names start in the directory that the config names, or else in the
@@ -53,14 +134,10 @@ pub(super) fn reject_agent_writable_programs(
                 files.extend(program_in_search_path(&program.command, env, members));
             }
             for path in files {
-                reject_writable(name, &path, members)?;
+                reject_writable(name, &path, members, IMPORTING_EXTENSIONS)?;
             }
-            let mut read_paths = existing_files(program, workspace);
             if let ServerDirectory::Named(directory) = &program.directory {
-                read_paths.push(directory.clone());
-            }
-            for path in read_paths {
-                reject_in_workspace(name, &path, members)?;
+                reject_in_workspace(name, directory, members)?;
             }
         }
     }
@@ -84,7 +161,9 @@ pub(super) fn reject_agent_writable_subagent(
     let files = command_files(command, spec.environment.workspace).into_iter();
     files
         .chain(program_in_search_path(command, env, members))
-        .try_for_each(|path| reject_writable(spec.program.vendor, &path, members))
+        .try_for_each(|path| {
+            reject_writable(spec.program.vendor, &path, members, IMPORTING_EXTENSIONS)
+        })
 }
 
 /// Returns the first of `members` that may write to `path` in the final phase, in which an agent
@@ -119,8 +198,7 @@ pub(super) fn find_writer_on_way<'m>(
     members: &'m [TeamMember],
     path: &AbsPath,
 ) -> Result<Option<(&'m TeamMember, RealPath)>> {
-    let real = locate(path).map(LocatedPath::into_real).ok();
-    let mut places = symlinks_on_path(path)?.into_iter().chain(real);
+    let mut places = places_on_way(path)?.into_iter();
     Ok(places.find_map(|place| Some((find_writer(members, &place)?, place))))
 }
 
@@ -130,28 +208,28 @@ pub(super) fn without_agent_paths(
     env: &BTreeMap<String, String>,
     members: &[TeamMember],
 ) -> BTreeMap<String, String> {
-    let without_agents = |(name, value): (&String, &String)| {
-        let value = if name == SEARCH_PATH {
-            without_agent_directories(value, members)
-        } else {
-            Some(value.clone()).filter(|value| !leads_to_agents(value, members))?
-        };
-        Some((name.clone(), value))
-    };
-    env.iter().filter_map(without_agents).collect()
+    let mut env = env.clone();
+    exclude_agent_directories(&mut env, members);
+    env.retain(|name, value| name == SEARCH_PATH || !leads_to_agents(value, members));
+    env
 }
 
-/// Returns the directories of `search_path` to which `members` may not write.
-fn without_agent_directories(search_path: &str, members: &[TeamMember]) -> String {
-    let directories = search_path.split(':');
-    let safe_directories = directories.filter(|directory| !leads_to_agents(directory, members));
-    safe_directories.collect::<Vec<_>>().join(":")
+/// Leaves those directories out of the `PATH` in `env` that are relative, or to which `members` may
+/// write.
+pub(super) fn exclude_agent_directories(
+    env: &mut BTreeMap<String, String>,
+    members: &[TeamMember],
+) {
+    exclude_directories(env, |path| is_writable_way(path, members));
 }
 
 /// Returns whether `text` is an absolute path that leads to where `members` may write.
 fn leads_to_agents(text: &str, members: &[TeamMember]) -> bool {
-    let path = AbsPath::new(text);
-    path.is_some_and(|path| !matches!(find_writer_on_way(members, &path), Ok(None)))
+    AbsPath::new(text).is_some_and(|path| is_writable_way(&path, members))
+}
+
+fn is_writable_way(path: &AbsPath, members: &[TeamMember]) -> bool {
+    !matches!(find_writer_on_way(members, path), Ok(None))
 }
 
 /// Returns the program that a privileged `command` starts, if it is looked up in `PATH` of `env`:
@@ -162,13 +240,15 @@ pub(super) fn program_in_search_path(
     members: &[TeamMember],
 ) -> Option<AbsPath> {
     let name = command.first().filter(|name| !name.contains('/'))?;
-    let search_path = env.get(SEARCH_PATH).map_or("", String::as_str);
-    find_in_search_path(name, &without_agent_directories(search_path, members))
-        .or_else(|| find_in_search_path(name, search_path))
+    let find_in = |env: &BTreeMap<String, String>| {
+        find_in_search_path(name, env.get(SEARCH_PATH).map_or("", String::as_str))
+    };
+    let mut safe_env = env.clone();
+    exclude_agent_directories(&mut safe_env, members);
+    find_in(&safe_env).or_else(|| find_in(env))
 }
 
-/// Rejects a file in a workspace, or a program's directory there: nothing but what agents write can
-/// be read from it.
+/// Rejects a program's directory in a workspace: nothing but what agents write can be read from it.
 fn reject_in_workspace(program: &str, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
     let Ok(located) = locate(path) else {
         return Ok(());
@@ -181,38 +261,6 @@ fn reject_in_workspace(program: &str, path: &AbsPath, members: &[TeamMember]) ->
     }
 }
 
-/// Protects the files that the command of a privileged server names: what an agent made of them would
-/// be part of the server in a later run.
-pub(super) fn protect_named_files(members: &mut [TeamMember], base: &AbsPath) {
-    let named_files = members.iter().flat_map(|member| {
-        let workspace = member.workspace.as_ref().unwrap_or(base);
-        let programs = member.config.servers.iter().filter_map(|server| {
-            let ServerTransport::Program(program) = &server.transport else {
-                return None;
-            };
-            let is_server = program.interface == ProgramInterface::Mcp;
-            (is_server && program.is_privileged()).then_some(program)
-        });
-        programs.flat_map(|program| {
-            let mut files = existing_files(program, workspace);
-            // Scripts that an agent may rewrite are rejected.
-            files.retain(|path| !has_extension(path.as_path(), SCRIPT_EXTENSIONS));
-            files
-        })
-    });
-    let places = named_files.flat_map(|path| {
-        let links = symlinks_on_path(&path).unwrap_or_default();
-        links.into_iter().chain(resolve_path(&path))
-    });
-    let places: BTreeSet<RealPath> = places.collect();
-    for grant in members.iter_mut().flat_map(|member| &mut member.grants) {
-        let is_context = grant.kind == GrantKind::Context;
-        let inside = places.iter().filter_map(|place| grant.relative_path(place));
-        let inside: Vec<RelPath> = inside.filter(|rel| is_context && !rel.is_root()).collect();
-        grant.protected.extend(inside);
-    }
-}
-
 /// Returns the directory in which relative words of the command of `program` start.
 fn start_of_words<'a>(program: &'a ServerProgram, workspace: &'a AbsPath) -> &'a AbsPath {
     match &program.directory {
@@ -221,33 +269,17 @@ fn start_of_words<'a>(program: &'a ServerProgram, workspace: &'a AbsPath) -> &'a
     }
 }
 
-/// Returns the existing files that words of the command of `program` name.
-fn existing_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    let start = start_of_words(program, workspace);
-    let paths = program.command.iter().flat_map(|word| {
-        let word = word.replace(CWD_PLACEHOLDER, &start.to_string());
-        let parts: Vec<AbsPath> = path_parts(&word)
-            .map(|part| AbsPath::resolve(start, part))
-            .collect();
-        parts
-    });
-    paths
-        .filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))))
-        .collect()
-}
-
-/// Returns the parts of `word` that may name a file: the value of an option or an assignment, and
-/// the whole of what is not an option.
-fn path_parts(word: &str) -> impl Iterator<Item = &str> {
-    let value = word.split_once('=').map(|(_, value)| value);
-    let is_option = word.starts_with('-');
-    let whole = Some(word).filter(|_| !is_option);
-    whole.into_iter().chain(value)
-}
-
 /// Rejects a file of `program` that an agent may rewrite, or beside which it may put modules that
-/// the program would import. Accepts a path at which there is no file.
-fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Result<()> {
+/// the program would import, with one of `importing_extensions`. Accepts a directory.
+///
+/// # Errors
+/// An agent may do so.
+pub(super) fn reject_writable(
+    program: &str,
+    path: &AbsPath,
+    members: &[TeamMember],
+    importing_extensions: &[&str],
+) -> Result<()> {
     // A server is started again when it has exited: by then an agent may have created the file.
     let Ok(LocatedPath::File(file) | LocatedPath::Missing(file)) = locate(path) else {
         return Ok(());
@@ -256,7 +288,7 @@ fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Res
         let directory = file.parent()?;
         Some((find_writer(members, &directory)?, directory))
     };
-    let is_importing = has_extension(path.as_path(), IMPORTING_EXTENSIONS);
+    let is_importing = has_extension(path.as_path(), importing_extensions);
     let writer = match find_writer_on_way(members, path)? {
         None if is_importing => writer_of_directory(),
         writer => writer,
@@ -269,18 +301,24 @@ fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Res
 
 fn writable_program_error(program: &str, member: &TeamMember, path: &RealPath) -> Error {
     let message = format!(
-        "agent `{}` may write to `{path}`, which is part of the program of `{program}`: it could use \
-         the variables and the network of that program",
+        "agent `{}` may write to `{path}`, which is part of the program of `{program}`: it could \
+         decide what that program does",
         member.id
     );
     Error::new(ErrorKind::Config, message)
-        .with_hint("move the program to a directory that no agent may write to")
+        .with_hint("move it to a directory that no agent may write to, such as `.massgen/hooks`")
         .with_hint("or list its directory in `protected_paths` of the context path")
 }
 
-/// Returns the files that `program` may consist of, as far as its command names them.
+/// Returns the files that `program` may consist of, and the existing files that its command names.
 fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    match &program.interface {
+    let start = start_of_words(program, workspace);
+    let start_text = start.to_string();
+    let words = program.command.iter();
+    let words: Vec<String> = words
+        .map(|word| word.replace(CWD_PLACEHOLDER, &start_text))
+        .collect();
+    let mut files: Vec<AbsPath> = match &program.interface {
         ProgramInterface::SingleTool(tool) => {
             let files = tool.files.iter().flat_map(|(index, file)| {
                 if *index == 0 || has_extension(Path::new(&file.config_path), SCRIPT_EXTENSIONS) {
@@ -297,17 +335,12 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
             let files = functions.filter_map(|function| function.file.as_ref());
             files.flat_map(deciding_candidates).collect()
         }
-        ProgramInterface::Mcp => {
-            let directory = start_of_words(program, workspace);
-            let directory_text = directory.to_string();
-            let words: Vec<String> = program
-                .command
-                .iter()
-                .map(|word| word.replace(CWD_PLACEHOLDER, &directory_text))
-                .collect();
-            command_files(&words, directory)
-        }
-    }
+        ProgramInterface::Mcp => command_files(&words, start),
+    };
+    let named_paths = words.iter().flat_map(|word| possible_paths(word));
+    let named_paths = named_paths.map(|part| AbsPath::resolve(start, part));
+    files.extend(named_paths.filter(|path| matches!(locate(path), Ok(LocatedPath::File(_)))));
+    files
 }
 
 /// Returns the candidates that decide which file is used: the first that exists, and those before
@@ -332,7 +365,7 @@ fn command_files(command: &[String], directory: &AbsPath) -> Vec<AbsPath> {
     let program = Some(program.as_str()).filter(|program| program.contains('/'));
     let scripts = arguments
         .iter()
-        .flat_map(|word| path_parts(word))
+        .flat_map(|word| possible_paths(word))
         .filter(|part| has_extension(Path::new(part), SCRIPT_EXTENSIONS));
     program
         .into_iter()

@@ -66,7 +66,7 @@ impl RecordedMessages {
             conversations.push_back(ReadMessages::begin(phase));
         };
         for event in events {
-            // Every attempt begins with this event.
+            // Every coordination begins with this event.
             if let Event::Run(RunEvent::RunStarted { agents, .. }) = event {
                 for agent in agents {
                     begin_conversation(&mut by_agent, agent, Phase::Coordination);

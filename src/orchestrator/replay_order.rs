@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::replay_visibility::{VisibilityCursor, VisibilityTimeline};
 use crate::agent::round::QueuedSubmission;
 use crate::agent::user_messages::MessageRecipient;
+use crate::answer_changes::AnswerChanges;
+use crate::ballot::WinnerReason;
 use crate::check_results::CheckResults;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::orchestrator::recorded_messages::RecordedMessages;
@@ -28,6 +30,10 @@ pub struct RecordedCoordination {
     pub visibility: BTreeMap<AgentNumber, VisibilityTimeline>,
     /// The check results for answers.
     pub check_results: BTreeMap<AnswerLabel, CheckResults>,
+    /// What the answers that were made in attempts change.
+    pub changes: BTreeMap<AnswerLabel, AnswerChanges>,
+    /// The winner, and what decided for it.
+    pub selection: Option<(AnswerLabel, WinnerReason)>,
     /// How it ended.
     pub ending: RecordedEnding,
 }
@@ -45,7 +51,7 @@ pub enum RecordedInput {
 #[derive(Debug)]
 pub(super) enum CoordinatorInput {
     /// A submission, with what is known about the hooks' decision.
-    Submission(QueuedSubmission, RecordedHookRefusal),
+    Submission(QueuedSubmission, RecordedRefusal),
     /// The recorded message of the user with this number, and its recipients.
     RecordedMessage(u32, MessageRecipient),
     /// The recording has ended, or the run has diverged from it: new messages count from now on.
@@ -58,7 +64,7 @@ pub struct RecordedSubmission {
     /// The agent.
     pub agent: AgentNumber,
     /// Why hooks rejected it, if they did.
-    pub hook_refusal: Option<String>,
+    pub external_refusal: Option<String>,
 }
 
 impl RecordedInput {
@@ -71,9 +77,9 @@ impl RecordedInput {
     }
 
     /// Returns why hooks rejected it, if they did.
-    fn hook_refusal(self) -> Option<String> {
+    fn external_refusal(self) -> Option<String> {
         match self {
-            RecordedInput::Submission(submission) => submission.hook_refusal,
+            RecordedInput::Submission(submission) => submission.external_refusal,
             RecordedInput::Message(..) => None,
         }
     }
@@ -87,12 +93,12 @@ impl RecordedInput {
     }
 }
 
-/// The hooks' decision about a submission.
+/// The decision about a submission outside the ballot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RecordedHookRefusal {
-    /// Unknown: they are to be asked.
+pub(super) enum RecordedRefusal {
+    /// Unknown: the hooks are to be asked.
     Unknown,
-    /// The recorded one: why they rejected it, if they did.
+    /// The recorded one: why it was rejected, if it was.
     Recorded(Option<String>),
 }
 
@@ -109,7 +115,7 @@ pub enum RecordedEnding {
 /// The recording that a replay follows.
 #[derive(Debug)]
 pub struct ReplayInput {
-    /// The record of each attempt's coordination.
+    /// The record of each coordination.
     pub coordinations: VecDeque<RecordedCoordination>,
     /// The messages of the user, and when agents read them.
     pub messages: RecordedMessages,
@@ -194,11 +200,11 @@ impl SubmissionQueue {
             match (next_agent, replay.remaining.ending) {
                 (Some(agent), _) if is_at_work(agent) && !replay.divergence.is_cancelled() => {
                     if let Some(submission) = self.early.remove(&agent) {
-                        let hook_refusal = inputs.pop_front().and_then(RecordedInput::hook_refusal);
+                        let recorded = inputs.pop_front().and_then(RecordedInput::external_refusal);
                         // Its agent may continue before the next submission is awaited.
                         self.awaited.send_replace(None);
-                        let hook_refusal = RecordedHookRefusal::Recorded(hook_refusal);
-                        return Some(CoordinatorInput::Submission(submission, hook_refusal));
+                        let refusal = RecordedRefusal::Recorded(recorded);
+                        return Some(CoordinatorInput::Submission(submission, refusal));
                     }
                     if let Ok(Some(submission)) = timeout(NEXT_WAIT_MAX, self.incoming.recv()).await
                     {
@@ -226,7 +232,7 @@ impl SubmissionQueue {
             Some((_, submission)) => submission,
             None => self.incoming.recv().await?,
         };
-        let hook_refusal = RecordedHookRefusal::Unknown;
-        Some(CoordinatorInput::Submission(submission, hook_refusal))
+        let refusal = RecordedRefusal::Unknown;
+        Some(CoordinatorInput::Submission(submission, refusal))
     }
 }

@@ -13,10 +13,11 @@ use crate::config::DeliveryMode;
 use crate::config::checks::FailedCheckPolicy;
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::HunkChoice;
-use crate::delivery::plan::{DeliveryPlan, EntryAction};
+use crate::delivery::plan::{ContentSource, DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
 use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
+use crate::orchestrator::coordination_result::CoordinationEnd;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
@@ -27,13 +28,14 @@ use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery};
-use crate::world::delivery::transaction::{apply, select_hunks};
+use crate::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
 };
 use crate::world::io::event_queue::{QueuedEvent, wait_until_recorded};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::io::locate::locate;
+use crate::world::io::tree_changes::WatchedTrees;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::store::delivery_names::names_of;
 
@@ -153,6 +155,17 @@ impl DeliverySelection {
         }
     }
 
+    /// Returns whether it takes all of `plan` as it is in the source.
+    fn is_whole(&self, plan: &DeliveryPlan) -> bool {
+        let is_as_in_source = |entry: &DeliveryEntry| {
+            entry.source == ContentSource::SourceDirectory && entry.conflict.is_none()
+        };
+        plan.refused.is_empty()
+            && self.parts.is_empty()
+            && plan.entries.iter().all(is_as_in_source)
+            && (self.choices.iter()).all(|choice| *choice == DeliveryChoice::Apply)
+    }
+
     /// Selects nothing that is reviewed, but the removal of every directory that is not reviewed by
     /// itself: it is removed if nothing in it stays.
     pub fn take_no_files(plan: &DeliveryPlan) -> Self {
@@ -208,6 +221,16 @@ pub enum PresentationState {
     Interrupted,
 }
 
+impl PresentationState {
+    /// Returns the state of work that ended in this way.
+    pub fn from_end(end: CoordinationEnd) -> Self {
+        match end {
+            CoordinationEnd::Agreed => PresentationState::Complete,
+            CoordinationEnd::Stopped(_) => PresentationState::Interrupted,
+        }
+    }
+}
+
 /// The hooks that are asked before a delivery.
 #[derive(Debug)]
 pub struct DeliveryHooks {
@@ -226,11 +249,14 @@ pub struct DeliveryResult {
     pub refusal: Option<String>,
     /// Where the user selected the changes; `None` if they were not asked, or did not answer.
     pub selected_by: Option<InputChannel>,
+    /// Whether everything in the source was applied, and nothing else, to trees that are as they
+    /// were when it was checked.
+    pub is_as_checked: bool,
 }
 
 /// Delivers the changes in `source`: plans the delivery, asks the hooks and the user, and applies
 /// what is selected. massgen's versions of files that the user changed meanwhile go to
-/// `conflicts_dir`.
+/// `conflicts_dir`; `checked_trees` are those on which the content was checked, if it was.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
@@ -238,6 +264,7 @@ pub async fn deliver(
     conflicts_dir: Option<RealPath>,
     state: PresentationState,
     hooks: Option<DeliveryHooks>,
+    checked_trees: Option<WatchedTrees>,
 ) -> Result<DeliveryResult> {
     let merge_bases = Some(deliveries.merge_bases.clone());
     let delivery = Arc::clone(delivery);
@@ -285,7 +312,10 @@ pub async fn deliver(
         }
         PresentationState::Interrupted => DeliverySelection::take_none(&delivery_plan),
     };
+    let checked_trees = checked_trees.filter(|_| selection.is_whole(&delivery_plan));
     let apply_selection = move || {
+        // As late as possible, because the user may have changed something during the review.
+        let is_as_checked = checked_trees.is_some_and(|trees| trees.are_unchanged());
         let mut delivery_plan = DeliveryPlan::clone(&delivery_plan);
         let choices = select_hunks(
             &delivery,
@@ -293,26 +323,34 @@ pub async fn deliver(
             selection.choices,
             &selection.parts,
         )?;
-        apply(&delivery, &delivery_plan, &choices, conflicts_dir.as_ref())
+        let origin = match selected_by {
+            Some(_) => SelectionOrigin::Review,
+            None => SelectionOrigin::Default,
+        };
+        let conflicts_dir = conflicts_dir.as_ref();
+        let changes = apply(&delivery, &delivery_plan, &choices, origin, conflicts_dir)?;
+        Ok((changes, is_as_checked))
     };
+    let (changes, is_as_checked) = run_blocking(apply_selection).await?;
     Ok(DeliveryResult {
-        changes: run_blocking(apply_selection).await?,
+        changes,
         refusal,
         selected_by,
+        is_as_checked,
     })
 }
 
-/// Returns what an attempt of a resumed run delivered before it was interrupted, with the name of
-/// the delivery; `None` if it delivered nothing.
+/// Returns what a resumed run delivered after `restart` restarts, before it was interrupted, with
+/// the name of the delivery; `None` if it delivered nothing.
 pub async fn recover_delivery(
     deliveries: &DeliverySettings,
-    attempt: u32,
+    restart: u32,
 ) -> Result<Option<(String, Vec<FileChange>)>> {
     let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
     let search = move || {
         for name in names_of(&run, &dir)? {
             let delivery = OpenDelivery::open(&dir, &name)?;
-            if !delivery.is_applied()? || delivery.read_source()?.attempt != attempt {
+            if !delivery.is_applied()? || delivery.read_source()?.restart != restart {
                 continue;
             }
             let Some(applied_delivery) = AppliedDelivery::open(delivery)? else {

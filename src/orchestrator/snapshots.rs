@@ -3,11 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::answer_changes::AnswerChanges;
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
+use crate::orchestrator::attempts::{Attempt, CapturedAnswer, shown_path};
 use crate::path::{AbsPath, RealPath};
 use crate::world::io::locate::{LocatedPath, locate};
-use crate::world::store::snapshot::{AgentSnapshots, Snapshot, WorkspaceSeed, keep_only};
+use crate::world::store::snapshot::{
+    AgentSnapshots, CapturedFile, Snapshot, WorkspaceSeed, keep_only,
+};
+
+/// The file with the whole diff of an answer, in the copy of its files.
+const CHANGES_FILE: &str = "CHANGES.diff";
 
 /// Handling of the files that agents create in their workspaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,10 +52,12 @@ pub struct RecordedAnswer {
 }
 
 /// The snapshot of an answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AnswerSnapshot {
-    /// Its path.
-    pub path: RealPath,
+    /// Its path; `None` if the answer has no files.
+    pub path: Option<RealPath>,
+    /// What the answer changes, if it was made in an attempt.
+    pub changes: Option<AnswerChanges>,
     /// What is missing in it, one sentence each.
     pub omissions: Vec<String>,
     /// Notes for the user about it, one sentence each.
@@ -97,43 +107,89 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Returns the snapshot for the answer `label`: the recorded one, or one that is taken now;
-    /// `None` if the workspace is empty, or if snapshots are disabled.
+    /// Returns the snapshot for the answer `label`: the recorded one, or one that is taken now, of
+    /// what it changes in `attempt`, or otherwise of the workspace.
     pub async fn take(
         &mut self,
         agent: &AgentId,
         label: AnswerLabel,
-        workspace: &AbsPath,
-    ) -> Result<Option<AnswerSnapshot>> {
-        if self.is_disabled {
-            return Ok(None);
-        }
+        workspace: Option<&AbsPath>,
+        attempt: Option<&Attempt>,
+    ) -> Result<AnswerSnapshot> {
         if let Some(recorded_answer) = self
             .recorded
             .pop_front_if(|recorded| recorded.label == label)
         {
-            return recorded_answer
-                .snapshot
-                .as_ref()
-                .map(recorded_snapshot)
-                .transpose();
+            return recorded_snapshot(recorded_answer.snapshot.as_ref());
         }
-        let mut snapshots = self.take_agent_snapshots(agent);
-        let workspace = workspace.clone();
-        let work = move || {
-            let snapshot = snapshots.take(&workspace, label);
-            (snapshots, snapshot)
+        if let Some(attempt) = attempt {
+            return self.take_from_attempt(agent, label, attempt).await;
+        }
+        match workspace.filter(|_| !self.is_disabled) {
+            None => Ok(AnswerSnapshot::default()),
+            Some(workspace) => self.take_from_workspace(agent, label, workspace).await,
+        }
+    }
+
+    /// Captures the answer, and copies its new and changed files.
+    async fn take_from_attempt(
+        &mut self,
+        agent: &AgentId,
+        label: AnswerLabel,
+        attempt: &Attempt,
+    ) -> Result<AnswerSnapshot> {
+        let CapturedAnswer {
+            changes,
+            plan,
+            patch,
+            notes,
+        } = attempt.capture(label).await?;
+        let files = changed_files(&plan);
+        let take = move |snapshots: &mut AgentSnapshots| {
+            snapshots.take_files(&files, (CHANGES_FILE, &patch), label)
         };
-        let work_result = tokio::task::spawn_blocking(work).await;
-        let (snapshots, snapshot) =
-            work_result.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
-        self.by_agent.insert(agent.clone(), snapshots);
+        Ok(AnswerSnapshot {
+            path: self.with_agent(agent, take).await?,
+            changes: Some(changes),
+            omissions: Vec::new(),
+            notes,
+        })
+    }
+
+    async fn take_from_workspace(
+        &mut self,
+        agent: &AgentId,
+        label: AnswerLabel,
+        workspace: &AbsPath,
+    ) -> Result<AnswerSnapshot> {
+        let workspace = workspace.clone();
+        let take = move |snapshots: &mut AgentSnapshots| snapshots.take(&workspace, label);
+        let snapshot = self.with_agent(agent, take).await?;
         let answer_snapshot = |snapshot: Snapshot| AnswerSnapshot {
-            path: snapshot.path,
+            path: Some(snapshot.path),
+            changes: None,
             omissions: snapshot.omissions,
             notes: snapshot.notes,
         };
-        Ok(snapshot?.map(answer_snapshot))
+        Ok(snapshot.map(answer_snapshot).unwrap_or_default())
+    }
+
+    /// Does blocking work with the snapshots of one agent.
+    async fn with_agent<T: Send + 'static>(
+        &mut self,
+        agent: &AgentId,
+        work: impl FnOnce(&mut AgentSnapshots) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let mut snapshots = self.take_agent_snapshots(agent);
+        let blocking_work = move || {
+            let result = work(&mut snapshots);
+            (snapshots, result)
+        };
+        let work_result = tokio::task::spawn_blocking(blocking_work).await;
+        let (snapshots, result) =
+            work_result.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
+        self.by_agent.insert(agent.clone(), snapshots);
+        result
     }
 
     /// Takes the snapshots of one agent out of the store.
@@ -144,16 +200,34 @@ impl SnapshotStore {
     }
 }
 
-fn recorded_snapshot(path: &AbsPath) -> Result<AnswerSnapshot> {
-    match locate(path)? {
-        LocatedPath::Directory(path) => Ok(AnswerSnapshot {
-            path,
-            omissions: Vec::new(),
-            notes: Vec::new(),
-        }),
-        LocatedPath::File(_) | LocatedPath::Missing(_) => {
-            let message = format!("`{path}` no longer exists");
-            Err(Error::new(ErrorKind::Environment, message))
-        }
-    }
+fn recorded_snapshot(path: Option<&AbsPath>) -> Result<AnswerSnapshot> {
+    let path = match path {
+        None => None,
+        Some(path) => match locate(path)? {
+            LocatedPath::Directory(path) => Some(path),
+            LocatedPath::File(_) | LocatedPath::Missing(_) => {
+                let message = format!("`{path}` no longer exists");
+                return Err(Error::new(ErrorKind::Environment, message));
+            }
+        },
+    };
+    Ok(AnswerSnapshot {
+        path,
+        ..AnswerSnapshot::default()
+    })
+}
+
+/// Returns the new and changed files of `plan`, with the directory that each is copied from and its
+/// path in the copy.
+fn changed_files(plan: &DeliveryPlan) -> Vec<CapturedFile> {
+    let entries = plan.entries.iter();
+    let changed = entries.filter(|entry| entry.is_file() && !entry.ours.is_absent());
+    let file = |entry: &DeliveryEntry| {
+        Some(CapturedFile {
+            layer: plan.source_dirs.get(entry.root)?.clone()?,
+            rel: entry.rel.clone(),
+            shown: shown_path(plan, entry),
+        })
+    };
+    changed.filter_map(file).collect()
 }

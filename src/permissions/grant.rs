@@ -39,6 +39,9 @@ impl fmt::Display for Permission {
 pub enum Phase {
     /// Agents work independently, answer and vote; every context path is read-only.
     Coordination,
+    /// The same on an attempt: a private layer over each write path, to which the agent may write
+    /// what the config allows.
+    Attempt,
     /// The winner delivers, with the permissions that the config gives.
     Final,
 }
@@ -47,6 +50,7 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Phase::Coordination => "coordination",
+            Phase::Attempt => "attempt",
             Phase::Final => "final",
         })
     }
@@ -158,6 +162,21 @@ pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
             add_missing(&mut old.protected, new.protected);
         }
         None => grants.push(new),
+    }
+}
+
+/// Protects and hides these places in the user's paths around them. What a grant opens as its root
+/// stays open.
+pub fn close_places(grants: &mut [Grant], protected: &[RealPath], hidden: &[RealPath]) {
+    let is_context = |grant: &&mut Grant| grant.kind == GrantKind::Context;
+    for grant in grants.iter_mut().filter(is_context) {
+        let inside = |places: &[RealPath]| {
+            let paths = places.iter().filter_map(|place| grant.relative_path(place));
+            paths.filter(|rel| !rel.is_root()).collect()
+        };
+        let (protected, hidden) = (inside(protected), inside(hidden));
+        add_missing(&mut grant.protected, protected);
+        add_missing(&mut grant.hidden, hidden);
     }
 }
 

@@ -143,6 +143,16 @@ impl PathPermissionManager {
         Some(Self::new(grants, self.phase))
     }
 
+    /// Returns the workspace that the agent may write to, if it has one.
+    pub fn workspace(&self) -> Option<&RealPath> {
+        let is_own = |grant: &&Grant| {
+            grant.kind == GrantKind::Workspace
+                && grant.scope == GrantScope::Tree
+                && grant.permission == Permission::Write
+        };
+        self.grants.iter().find(is_own).map(|grant| &grant.root)
+    }
+
     /// Decides about one resolved path without an approval.
     pub fn decide(&self, path: &RealPath, requested: Permission) -> PermissionDecision<'_> {
         self.decide_with_approval(path, requested, CallApproval::Missing)

@@ -427,11 +427,10 @@ impl PipelineRun {
             left_out: Vec::new(),
         };
         let checked_agents = BTreeMap::from([(agent.clone(), checked_agent)]);
-        let executable = &self.context.host.executable;
-        let overlays = OverlayFactory::new(&layout, CHECKS_DIRECTORY, executable);
-        let checks = self.config.checks.list.clone();
+        let (executable, env) = (&self.context.host.executable, &self.context.host.env);
+        let overlays = OverlayFactory::new(&layout, CHECKS_DIRECTORY, 1, executable, env);
         Ok((
-            CheckRunner::new(checks, checked_agents, overlays),
+            CheckRunner::new(&self.config.checks, checked_agents, overlays),
             environments,
         ))
     }

@@ -251,7 +251,7 @@ impl PipelineRun {
         let event = Event::Run(RunEvent::RunStarted {
             question,
             agents: self.working_agents(),
-            attempt: 1,
+            restart: 0,
         });
         self.events.emit(event).await;
         for message in self.context.notes.clone() {

@@ -544,8 +544,9 @@ impl PipelineRun {
 
 /// Returns the events in the log of a run.
 pub(super) fn read_events(run: &RunDir) -> Result<Vec<Event>> {
-    let entries = run.events()?.flatten();
-    Ok(entries.filter_map(|entry| entry.event).collect())
+    let entries = run.events()?.intact_entries();
+    let events = entries.filter_map(|entry| entry.map(|entry| entry.event).transpose());
+    events.collect()
 }
 
 /// End of a run.

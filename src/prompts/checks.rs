@@ -67,6 +67,7 @@ pub(super) fn describe_check_results(
 mod tests {
     use super::*;
     use crate::check_results::ChangeCounts;
+    use crate::config::file_globs::FileGlobs;
     use crate::id::AgentNumber;
 
     #[test]
@@ -121,6 +122,8 @@ mod tests {
     #[test]
     fn agents_know_the_checks_before_they_answer() {
         let check = |name: &str, need| CheckConfig {
+            retries: 0,
+            fixed: FileGlobs::default(),
             name: name.to_owned(),
             command: "make test".to_owned(),
             requirement: need,

@@ -12,6 +12,7 @@ pub mod skills;
 pub mod memory;
 pub mod preparation;
 mod rounds;
+pub mod comparison;
 pub mod external_agents;
 pub mod images;
 pub mod model_files;
@@ -20,12 +21,13 @@ pub mod vendor_tools;
 pub mod subagent_types;
 pub mod subagents;
 pub mod user_messages;
+pub mod call_answers;
 pub mod compaction;
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::ballot::BallotRefusal;
+use crate::answer_changes::ChangeLayers;
 use crate::check_results::CheckResults;
 use crate::config::checks::CheckConfig;
 use crate::config::round_guidance::{NotesTiming, RoundGuidance};
@@ -41,8 +43,7 @@ use crate::prompts::project_instructions::{InstructionFile, describe_project_ins
 use crate::prompts::rounds::describe_rounds;
 use crate::prompts::skills::{SkillSummary, describe_skills};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
-use crate::text::{escape_name, join_with_commas, list_names};
-use crate::tools::task_plan::TaskPlan;
+use crate::text::{escape_name, list_names};
 
 /// A path that an agent may use, as it is described to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,12 +124,16 @@ pub struct AnswerView {
     pub content: UntrustedText,
     /// The directory in which the reader finds its files.
     pub files: Option<String>,
+    /// The beginning of its diff, if it was made in an attempt.
+    pub diff: Option<UntrustedText>,
+    /// What it changes in the user's paths, if it was made in an attempt.
+    pub layers: Option<ChangeLayers>,
     /// Its check results.
     pub check_results: Option<CheckResults>,
 }
 
-/// Returns the system message for the coordination phase.
-pub fn coordination_system_prompt(input: &SystemPromptInput<'_>) -> String {
+/// Returns the system message for the coordination, in this phase.
+pub fn coordination_system_prompt(input: &SystemPromptInput<'_>, phase: Phase) -> String {
     let mut out = user_system_message(input);
     if input.agent_count > 1 {
         let vote_condition = match input.sensitivity {
@@ -155,14 +160,21 @@ pub fn coordination_system_prompt(input: &SystemPromptInput<'_>) -> String {
         out.push_str("Do the task, then hand in your complete answer with `new_answer`.\n");
     }
     describe_open_paths(&mut out, input);
-    if input.output == WorkspaceOutput::Files {
+    if phase == Phase::Attempt {
+        out.push_str(
+            "What you change in your own copy of the user's paths is part of your answer: change \
+             files where they are, delete and rename what has to go, and test the result there. The \
+             user's files stay as they are until the winning answer's changes are delivered. Files \
+             that git ignores, protected names and commits are not delivered.\n",
+        );
+    } else if input.output == WorkspaceOutput::Files {
         out.push_str(
             "Put the files you make into your workspace; they are shared with your answer. \
              Nothing is delivered now: the winner does that in the final phase.\n",
         );
     }
     if let Some(commands) = &input.commands {
-        describe_commands(&mut out, commands, Phase::Coordination);
+        describe_commands(&mut out, commands, phase);
     }
     announce_checks(&mut out, input.checks);
     if let PlanningMode::On { instruction } = input.planning {
@@ -287,7 +299,7 @@ pub fn task_message(task: &TaskPrompt) -> String {
     format!("{previous_turns}{separator}{}", task_in_frame(question))
 }
 
-/// Returns the first message of an attempt that follows a restart: the task, and what was wrong
+/// Returns the first message of a coordination that follows a restart: the task, and what was wrong
 /// with `previous_answer`.
 pub fn restart_message(
     task: &TaskPrompt,
@@ -297,7 +309,7 @@ pub fn restart_message(
 ) -> String {
     let in_frame = |text: &str, frame| UntrustedText::from(text).in_frame(frame, "");
     format!(
-        "{}\n\nAn earlier attempt was judged not good enough.\nReason:\n{}\nDo differently:\n{}\n{}",
+        "{}\n\nAn earlier answer was judged not good enough.\nReason:\n{}\nDo differently:\n{}\n{}",
         task_message(task),
         in_frame(reason, TextFrame::RestartReason),
         in_frame(instructions, TextFrame::RestartInstructions),
@@ -305,26 +317,56 @@ pub fn restart_message(
     )
 }
 
+/// Informs an agent, after its task, that its attempt was lost in an earlier process.
+pub fn attempt_lost(has_answered: bool) -> &'static str {
+    if has_answered {
+        "\n\nAfter the steps below, massgen was restarted. Of what they changed in your copy of the \
+         user's paths, only the changes of your last answer are left: look before you rely on more."
+    } else {
+        "\n\nAfter the steps below, massgen was restarted. What they changed in your copy of the \
+         user's paths is lost: look before you rely on it."
+    }
+}
+
 /// Informs a working agent of answers that it has not seen.
-pub fn new_answers(answers: &[AnswerView]) -> String {
+/// `trial` is one on which the reader may run commands.
+pub fn new_answers(answers: &[AnswerView], trial: Option<AnswerLabel>) -> String {
     let mut out = String::from("New from the other agents:\n");
     list_answers(&mut out, answers, None);
+    describe_trial(&mut out, trial);
     out.push_str("Go on; take them into account before you call `new_answer` or `vote`.");
     out
 }
 
 /// Asks `reader` to judge: every other agent has answered or dropped out.
-pub fn judge_answers(answers: &[AnswerView], reader: AgentNumber) -> String {
+/// `trial` is one on which it may run commands.
+pub fn judge_answers(
+    answers: &[AnswerView],
+    reader: AgentNumber,
+    trial: Option<AnswerLabel>,
+) -> String {
     let mut out = String::new();
     if !answers.is_empty() {
         out.push_str("These are the answers that you have not seen yet:\n");
     }
     list_answers(&mut out, answers, Some(reader));
+    describe_trial(&mut out, trial);
     out.push_str(
         "Compare all current answers, yours included. Call `vote` for the best, or `new_answer` \
          if you can clearly do better.",
     );
     out
+}
+
+/// Says how to run a command on the answer `trial`, if that is possible.
+fn describe_trial(out: &mut String, trial: Option<AnswerLabel>) {
+    if let Some(label) = trial {
+        let _ = writeln!(
+            out,
+            "`execute_command` with `answer: \"{label}\"` runs a command on the project as that \
+             answer would leave it, apart from your own copy."
+        );
+    }
 }
 
 /// Appends `answers`, and marks that of `reader`.
@@ -342,8 +384,24 @@ fn list_answers(out: &mut String, answers: &[AnswerView], reader: Option<AgentNu
             "{}",
             answer.content.in_frame(TextFrame::Answer, &attributes)
         );
-        if let Some(files) = &answer.files {
-            let _ = writeln!(out, "Files of {label}: {}", escape_name(files));
+        match (&answer.diff, &answer.files) {
+            (Some(diff), Some(files)) => {
+                let attributes = format!(" label=\"{label}\"");
+                let _ = writeln!(out, "{}", diff.in_frame(TextFrame::Changes, &attributes));
+                let files = escape_name(files);
+                let _ = writeln!(
+                    out,
+                    "New and changed files of {label}, and `CHANGES.diff` with all changes (for \
+                     `patch -p1`): {files}"
+                );
+            }
+            (Some(_), None) => {
+                let _ = writeln!(out, "{label} changes no file.");
+            }
+            (None, Some(files)) => {
+                let _ = writeln!(out, "Files of {label}: {}", escape_name(files));
+            }
+            (None, None) => {}
         }
         if let Some(check_results) = &answer.check_results {
             describe_check_results(out, label, check_results);
@@ -401,6 +459,11 @@ pub fn present_answers(
     out
 }
 
+/// Tells the final agent that the changes of its answer are already there.
+pub fn answer_is_in_place() -> &'static str {
+    "\nThe changes of your answer are already in the user's paths as you see them."
+}
+
 /// Reminds an agent that ended its reply without a decision.
 pub fn decide_now(agent_count: usize) -> &'static str {
     if agent_count > 1 {
@@ -424,115 +487,6 @@ pub fn served_tools_changed(names: &[&str]) -> String {
             "The tools of your servers have changed. Now there are {}.",
             list_names(names, "and")
         ),
-    }
-}
-
-/// Answers a tool call that comes after the time for tools is over.
-pub fn tools_closed() -> &'static str {
-    "not carried out: the time for this round is over; call `new_answer` or `vote`"
-}
-
-/// Answers a tool call that exceeds a limit of tool calls.
-pub fn no_calls_left(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Coordination => {
-            "not carried out: you have no tool call left; decide now with `new_answer` or `vote`"
-        }
-        Phase::Final => "not carried out: you have no tool call left; give the final answer now",
-    }
-}
-
-/// Answers an accepted `new_answer`.
-pub fn answer_accepted(label: AnswerLabel) -> String {
-    format!("recorded as {label}")
-}
-
-/// Answers a vote that counts.
-pub fn vote_counted() -> &'static str {
-    "counted"
-}
-
-/// Answers an update of the plan.
-pub fn plan_updated(plan: &TaskPlan) -> String {
-    let (done_count, entry_count) = (plan.completed_count(), plan.entries.len());
-    format!("updated: {done_count} of {entry_count} done")
-}
-
-/// Answers an update of the plan whose file was not written.
-pub fn plan_file_not_written(updated: &str, reason: &str) -> String {
-    format!("{updated}; its file was not written: {}", reason.trim())
-}
-
-/// Answers a vote or an answer that comes in the final phase.
-pub fn voting_is_over() -> &'static str {
-    "not counted: voting is over; present the final result as text"
-}
-
-/// Answers an evaluation that comes before the final phase.
-pub fn nothing_to_judge() -> &'static str {
-    "not counted: there is no result to judge yet"
-}
-
-/// Answers a call of a tool that the agent was not offered.
-pub fn not_offered(tool: &str) -> String {
-    let tool = UntrustedText::from(tool).in_backticks();
-    format!("denied: you do not have the tool {tool}")
-}
-
-/// Answers a call that failed because of a bug in massgen.
-pub fn call_interrupted() -> &'static str {
-    "denied: the call failed inside massgen"
-}
-
-/// Answers calls that contradict each other.
-pub fn one_decision() -> &'static str {
-    "not counted: make exactly one `new_answer` or `vote` call in a reply"
-}
-
-/// Explains why an answer or a vote does not count.
-pub fn submission_refused(refusal: &BallotRefusal) -> String {
-    match refusal {
-        BallotRefusal::EmptyAnswer => {
-            "not counted: the answer is empty; give your complete answer in `content`".to_owned()
-        }
-        BallotRefusal::AnswerLimit { answers_max } => format!(
-            "not counted: you have given {answers_max} answers, which is the limit; vote for an \
-             existing one"
-        ),
-        BallotRefusal::SharedAnswerLimit { answers_max } => format!(
-            "not counted: all agents together have given {answers_max} answers, which is the \
-             limit; vote for an existing one"
-        ),
-        BallotRefusal::Duplicate(label) => format!(
-            "not counted: {label} says exactly this; vote for it, or give an answer that differs"
-        ),
-        BallotRefusal::TooSimilar(label) => format!(
-            "not counted: this is too close to {label}; vote for it, or give an answer that adds \
-             something"
-        ),
-        BallotRefusal::NothingToVoteFor => {
-            "not counted: there is no answer to vote for yet; give one with `new_answer`".to_owned()
-        }
-        BallotRefusal::UnknownCandidate { candidates } => {
-            format!(
-                "not counted: you can vote for {}",
-                join_with_commas(candidates)
-            )
-        }
-        BallotRefusal::Outdated => {
-            "not counted: a newer answer is there; look at it and decide again".to_owned()
-        }
-        BallotRefusal::ScoresMissing { expected } => checklist::scores_missing(*expected),
-        BallotRefusal::BelowChecklist { criteria } => checklist::below_checklist(criteria),
-        BallotRefusal::AlreadyScored => checklist::already_scored(),
-        BallotRefusal::UnreadMessage => {
-            "not counted: the user has sent a message meanwhile; read it and decide again"
-                .to_owned()
-        }
-        BallotRefusal::ByHook(reason) => {
-            let reason = UntrustedText::from(reason.as_str()).to_end_of_line();
-            format!("not counted: {reason}")
-        }
     }
 }
 
@@ -617,13 +571,13 @@ mod tests {
     #[test]
     fn the_system_message_is_short() {
         let planning = PlanningMode::Off;
-        let plain = coordination_system_prompt(&input(&[], &planning));
+        let plain = coordination_system_prompt(&input(&[], &planning), Phase::Coordination);
         assert!(plain.len() < 900, "{} bytes", plain.len());
         let open_paths = [DescribedPath {
             path: "/p/.massgen/workspaces/w1_0a1b2c3d".into(),
             note: "workspace",
         }];
-        let files = coordination_system_prompt(&input(&open_paths, &planning));
+        let files = coordination_system_prompt(&input(&open_paths, &planning), Phase::Coordination);
         assert!(files.len() < 1_400, "{} bytes", files.len());
     }
 
@@ -639,8 +593,14 @@ mod tests {
             output: WorkspaceOutput::Nothing,
             ..able
         };
-        assert!(coordination_system_prompt(&able).contains("Put the files you make"));
-        assert!(!coordination_system_prompt(&unable).contains("Put the files you make"));
+        assert!(
+            coordination_system_prompt(&able, Phase::Coordination)
+                .contains("Put the files you make")
+        );
+        assert!(
+            !coordination_system_prompt(&unable, Phase::Coordination)
+                .contains("Put the files you make")
+        );
     }
 
     #[test]
@@ -695,7 +655,7 @@ mod tests {
                 },
                 ..input(&open_paths, &planning)
             };
-            let text = coordination_system_prompt(&input);
+            let text = coordination_system_prompt(&input, Phase::Coordination);
             let actual = [
                 text.contains("Notes for later sessions"),
                 text.contains("verification_latest.md"),
@@ -716,6 +676,8 @@ mod tests {
             label,
             content: "a".into(),
             files: None,
+            diff: None,
+            layers: None,
             check_results: None,
         }];
         let votes = |counts: [u32; 2]| {

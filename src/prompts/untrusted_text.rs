@@ -17,6 +17,8 @@ use crate::text::{
 pub enum TextFrame {
     /// An answer of an agent.
     Answer,
+    /// The diff of an answer.
+    Changes,
     /// The criteria that a model has written for the scores of votes.
     Criteria,
     /// A file, or an answer, that a role of a pipeline has left.
@@ -33,11 +35,11 @@ pub enum TextFrame {
     Persona,
     /// The part of a plan for one copy of a role.
     PlanPart,
-    /// The answer of an attempt that was not good enough.
+    /// An answer that was not good enough.
     PreviousAnswer,
-    /// What the next attempt should do differently.
+    /// What the agents should do differently.
     RestartInstructions,
-    /// Why an attempt was not good enough.
+    /// Why an answer was not good enough.
     RestartReason,
     /// The instructions of a type of subagents.
     SubagentType,
@@ -57,8 +59,9 @@ pub enum TextFrame {
 
 impl TextFrame {
     /// All of them.
-    pub const ALL: [TextFrame; 19] = [
+    pub const ALL: [TextFrame; 20] = [
         TextFrame::Answer,
+        TextFrame::Changes,
         TextFrame::Criteria,
         TextFrame::Document,
         TextFrame::Note,
@@ -83,6 +86,7 @@ impl TextFrame {
     pub const fn name(self) -> &'static str {
         match self {
             TextFrame::Answer => "answer",
+            TextFrame::Changes => "changes",
             TextFrame::Criteria => "scoring_criteria",
             TextFrame::Document => "document",
             TextFrame::Note => "earlier_note",

@@ -135,7 +135,7 @@ fn compared_form(event: &Event, aliases: &PathAliases) -> Option<Event> {
 fn normalize_run_event(event: &mut RunEvent, aliases: &PathAliases) -> bool {
     if let RunEvent::RunStarted { question, .. } = event {
         *question = aliases.replace_paths(question).into();
-    } else if let RunEvent::AttemptRestarted {
+    } else if let RunEvent::CoordinationRestarted {
         reason,
         instructions,
     } = event
@@ -197,7 +197,7 @@ mod tests {
         let lines = [
             r#"{"type":"answers_shown","agent":"a","labels":["agent2.1"]}"#,
             between,
-            r#"{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[]}"#,
+            r#"{"type":"winner_selected","agent":"a","label":"agent1.1","reason":"only_answer","votes":[]}"#,
         ];
         let events = lines.map(|line| serde_json::from_str::<Event>(line).unwrap());
         let compared = compared_events(&events, &PathAliases::default());

@@ -15,7 +15,7 @@ use crate::orchestrator::replay_order::{
 /// Plan for the replay of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReplayPlan {
-    /// The record of each attempt's coordination.
+    /// The record of each coordination.
     pub coordinations: VecDeque<RecordedCoordination>,
     /// The conversations of each agent, in order.
     pub conversations: BTreeMap<AgentId, Vec<ConversationPlan>>,
@@ -66,7 +66,7 @@ struct ReplayPlanner {
     /// Whether the run reached its conclusion, so that only the report of its end can follow. A run
     /// that was aborted, or that a bug ended, did not.
     is_concluded: bool,
-    /// Whether an agent of the current attempt has answered.
+    /// Whether an agent of the current coordination has answered.
     has_answer: bool,
     /// Whether the last event is a request that finally failed.
     ends_with_failure: bool,
@@ -132,22 +132,29 @@ impl ReplayPlanner {
             agent,
             label,
             check_results,
+            changes,
             ..
         } = event
         {
-            if let Some(check_results) = check_results
-                && let Some(coordination) = self.plan.coordinations.back_mut()
-            {
+            if let Some(coordination) = self.plan.coordinations.back_mut() {
+                let check_results = check_results.iter().cloned();
+                let changes = changes.iter().cloned();
                 coordination
                     .check_results
-                    .insert(*label, check_results.clone());
+                    .extend(check_results.map(|results| (*label, results)));
+                coordination
+                    .changes
+                    .extend(changes.map(|changes| (*label, changes)));
             }
             self.has_answer = true;
             self.record_submission(agent, None);
         } else if let CoordinationEvent::Voted { agent, .. } = event {
             self.record_submission(agent, None);
-        } else if let CoordinationEvent::SubmissionRejected { agent, hook, .. } = event {
-            self.record_submission(agent, hook.clone());
+        } else if let CoordinationEvent::SubmissionRejected {
+            agent, external, ..
+        } = event
+        {
+            self.record_submission(agent, external.clone());
         } else if let CoordinationEvent::DroppedOut {
             agent, timed_out, ..
         } = event
@@ -157,7 +164,10 @@ impl ReplayPlanner {
                 self.update_timeline(agent, |timeline| timeline.out_of_time_after = Some(steps));
             }
             self.record_submission(agent, None);
-        } else if let CoordinationEvent::WinnerSelected { .. } = event {
+        } else if let CoordinationEvent::WinnerSelected { label, reason, .. } = event {
+            if let Some(coordination) = self.plan.coordinations.back_mut() {
+                coordination.selection = Some((*label, *reason));
+            }
             self.close_coordination();
         }
     }
@@ -196,7 +206,7 @@ impl ReplayPlanner {
         }
     }
 
-    /// Begins the coordination of an attempt.
+    /// Begins a coordination.
     fn begin_coordination(&mut self, agents: &[AgentId]) {
         let mut sorted_agents = agents.to_vec();
         sorted_agents.sort();
@@ -267,14 +277,14 @@ impl ReplayPlanner {
         self.phase = EventPhase::Outside;
     }
 
-    fn record_submission(&mut self, agent: &AgentId, hook: Option<String>) {
+    fn record_submission(&mut self, agent: &AgentId, external_refusal: Option<String>) {
         let number = self.agent_numbers.get(agent).copied();
         if let (Some(coordination), Some(number)) = (self.plan.coordinations.back_mut(), number) {
             coordination
                 .inputs
                 .push_back(RecordedInput::Submission(RecordedSubmission {
                     agent: number,
-                    hook_refusal: hook,
+                    external_refusal,
                 }));
         }
     }
@@ -325,7 +335,7 @@ mod tests {
         Event::Run(RunEvent::RunStarted {
             question: "?".into(),
             agents: vec![agent("b"), agent("a")],
-            attempt: 1,
+            restart: 0,
         })
     }
 
@@ -360,7 +370,7 @@ mod tests {
         event(
             "winner_selected",
             "a",
-            ",\"label\":\"agent1.1\",\"votes\":[]",
+            ",\"label\":\"agent1.1\",\"reason\":\"only_answer\",\"votes\":[]",
         )
     }
 
@@ -495,10 +505,10 @@ mod tests {
         ]);
         let coordination = &plan.coordinations[0];
         let b = AgentNumber::from_index(1);
-        let submission = |hook_refusal| {
+        let submission = |external_refusal| {
             RecordedInput::Submission(RecordedSubmission {
                 agent: b,
-                hook_refusal,
+                external_refusal,
             })
         };
         assert_eq!(coordination.inputs, [submission(None), submission(None)]);

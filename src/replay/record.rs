@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backend::scripted::script::{RecordingEnd, ScriptedReplies};
-use crate::config::recorded::{recorded_config, with_earlier_rules};
+use crate::config::recorded::recorded_config;
 use crate::config::{Config, ConfigContext, ConfigOrigin, OrchestratorConfig, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{
-    CRITERIA_SUBAGENT, Event, ModelEvent, PREPARATION_CALL, RunEvent, SubagentEvent,
-};
+use crate::event::{CRITERIA_SUBAGENT, Event, ModelEvent, RunEvent, SeparateCall, SubagentEvent};
 use crate::id::AgentId;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
@@ -55,14 +53,14 @@ impl RecordedRun {
     pub fn read(run: &RunDir, home: Option<&AbsPath>, current_dir: &AbsPath) -> Result<Self> {
         let manifest = run.manifest()?;
         let mut notes = Vec::new();
-        if run.state().status == RunStatus::Running {
+        if run.state()?.status == RunStatus::Running {
             notes.push("the run is still active; replaying what is recorded so far".to_owned());
         }
         let events = read_events(run, &mut notes)?;
         let cwd = parse_absolute(&manifest.cwd)?;
         let mut config = load_recorded_config(&manifest, &cwd, home)?;
         use_recorded_criteria(&mut config.orchestrator, &events);
-        let scope = if run.is_own() {
+        let scope = if run.is_own()? {
             RecordPathScope::Everywhere
         } else {
             RecordPathScope::Within(locate(current_dir)?.into_real())
@@ -196,7 +194,7 @@ fn load_recorded_config(
         env: &ConfigVariables::default(),
         packages: &BTreeSet::new(),
     };
-    let team = with_earlier_rules(&manifest.team);
+    let team = &manifest.team;
     let load_result = load(team.to_string().as_bytes(), &origin, &context);
     let config = load_result.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
@@ -205,7 +203,7 @@ fn load_recorded_config(
         let hints = findings.map(|finding| format!("`{}`: {}", finding.key, finding.message));
         hints.fold(error, Error::with_hint)
     })?;
-    if recorded_config(&config) == team {
+    if recorded_config(&config) == *team {
         return Ok(config);
     }
     let message = "the team in `replay.yaml` contains settings that massgen never writes";
@@ -227,7 +225,7 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
             event: ModelEvent::Replied { text, .. },
             ..
         }) = event
-            && call_id == PREPARATION_CALL
+            && call_id == SeparateCall::Preparation.id()
             && subagent.as_str() == CRITERIA_SUBAGENT
         {
             Some(text)

@@ -59,13 +59,15 @@ pub fn find_interrupted(
     session_exists: impl Fn(&str) -> bool,
 ) -> Result<Option<InterruptedRun>> {
     for run in own_runs(logs)? {
+        let run = run?;
         let Some((metadata, turn)) = run.metadata().zip(run.turn_number()) else {
             continue;
         };
         if session.is_some_and(|session| session != metadata.session_id) {
             continue;
         }
-        if let ControlFlow::Break(interrupted) = inspect_run(run, metadata, turn, &session_exists) {
+        if let ControlFlow::Break(interrupted) = inspect_run(run, metadata, turn, &session_exists)?
+        {
             return Ok(interrupted);
         }
     }
@@ -83,12 +85,13 @@ pub fn find_interrupted_of(
         if sessions.is_empty() {
             break;
         }
+        let run = run?;
         let Some((metadata, turn)) = run.metadata().zip(run.turn_number()) else {
             continue;
         };
         let session = metadata.session_id.clone();
         if sessions.contains(&session)
-            && let ControlFlow::Break(last_run) = inspect_run(run, metadata, turn, |_| true)
+            && let ControlFlow::Break(last_run) = inspect_run(run, metadata, turn, |_| true)?
         {
             sessions.remove(&session);
             interrupted.extend(last_run.map(|run| (session, run)));
@@ -99,9 +102,9 @@ pub fn find_interrupted_of(
 
 /// Returns the runs in `logs` whose records were not copied along with the project, the newest
 /// first.
-fn own_runs(logs: &AbsPath) -> Result<impl Iterator<Item = RunDir>> {
+fn own_runs(logs: &AbsPath) -> Result<impl Iterator<Item = Result<RunDir>>> {
     let runs = list(logs)?.into_iter().take(RUNS_EXAMINED_MAX);
-    Ok(runs.filter(RunDir::is_own))
+    Ok(runs.filter_map(|run| run.is_own().map(|is_own| is_own.then_some(run)).transpose()))
 }
 
 /// Breaks if `run` decides whether its session can be resumed: with the run, or with `None` if it
@@ -111,26 +114,26 @@ fn inspect_run(
     metadata: RecordedRunMetadata,
     turn: u32,
     session_exists: impl Fn(&str) -> bool,
-) -> ControlFlow<Option<InterruptedRun>> {
-    let state = run.state();
+) -> Result<ControlFlow<Option<InterruptedRun>>> {
+    let state = run.state()?;
     let cause = match state.status {
         RunStatus::Ended if was_stopped(state.status_file.as_ref()) => InterruptionCause::Stopped,
-        RunStatus::Ended => return ControlFlow::Break(None),
+        RunStatus::Ended => return Ok(ControlFlow::Break(None)),
         RunStatus::Interrupted => InterruptionCause::Killed,
-        RunStatus::Running => return ControlFlow::Continue(()),
+        RunStatus::Running => return Ok(ControlFlow::Continue(())),
     };
     if session_exists(&metadata.session_id) && run.manifest().is_ok() {
-        return ControlFlow::Break(Some(InterruptedRun {
+        return Ok(ControlFlow::Break(Some(InterruptedRun {
             run,
             metadata,
             turn,
             cause,
-        }));
+        })));
     }
-    match cause {
+    Ok(match cause {
         InterruptionCause::Stopped => ControlFlow::Break(None),
         InterruptionCause::Killed => ControlFlow::Continue(()),
-    }
+    })
 }
 
 /// Returns whether a run with this `status.json` ended because the user stopped it.
@@ -142,9 +145,11 @@ fn was_stopped(status_file: Option<&Value>) -> bool {
 }
 
 /// Returns whether the user stopped the run `name` in `logs`.
-pub fn was_stopped_by_user(name: &str, logs: &AbsPath) -> bool {
-    let run = find_by_name(name, logs).ok().flatten();
-    run.is_some_and(|run| was_stopped(run.state().status_file.as_ref()))
+pub fn was_stopped_by_user(name: &str, logs: &AbsPath) -> Result<bool> {
+    let run = find_by_name(name, logs)?;
+    run.map_or(Ok(false), |run| {
+        Ok(was_stopped(run.state()?.status_file.as_ref()))
+    })
 }
 
 /// State of a run that is to be resumed.
@@ -237,18 +242,21 @@ fn count_before_stop(events: &[(Event, LocalDateTime)]) -> Option<usize> {
             if *status == ExitStatus::Interrupted)
     };
     let stop = events.iter().rposition(is_stopped)?;
-    let last_attempt = events
+    let last_coordination = events
         .iter()
         .rposition(|(event, _)| matches!(event, Event::Run(RunEvent::RunStarted { .. })));
-    let attempt_start = last_attempt.unwrap_or_default();
+    let coordination_start = last_coordination.unwrap_or_default();
     let follows_stop = |(event, _): &(Event, LocalDateTime)| {
         matches!(event, Event::Run(RunEvent::CoordinationStopped { status })
             if *status == ExitStatus::Interrupted)
             || matches!(event, Event::Delivery(DeliveryEvent::FinalAnswer { .. }))
     };
-    // Only the last attempt counts: an earlier one that stopped was restarted.
-    let first_consequence = events.iter().skip(attempt_start).position(follows_stop);
-    Some(first_consequence.map_or(stop, |index| attempt_start.saturating_add(index)))
+    // Only the last coordination counts: an earlier one that stopped was restarted.
+    let first_consequence = events
+        .iter()
+        .skip(coordination_start)
+        .position(follows_stop);
+    Some(first_consequence.map_or(stop, |index| coordination_start.saturating_add(index)))
 }
 
 fn resume_error(run: &RunDir, reason: &str) -> Error {

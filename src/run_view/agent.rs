@@ -41,7 +41,7 @@ pub struct AgentView {
     pub activity: AgentActivity,
     /// When it began to do that, in milliseconds after the start of the run.
     pub since_ms: u64,
-    /// Its last answer in this attempt.
+    /// Its last answer in this coordination.
     pub answer: Option<AnswerLabel>,
     /// The answer that its vote is for; `None` without a vote that counts.
     pub vote: Option<AnswerLabel>,
@@ -224,8 +224,8 @@ impl AgentView {
         }
     }
 
-    /// Starts an attempt, in which the agent has no plan and has neither answered nor voted.
-    pub(super) fn start_attempt(&mut self, at: EventPosition) {
+    /// Starts a coordination, in which the agent has no plan and has neither answered nor voted.
+    pub(super) fn start_coordination(&mut self, at: EventPosition) {
         self.answer = None;
         self.vote = None;
         self.plan = None;
@@ -235,7 +235,7 @@ impl AgentView {
         self.since_ms = at.elapsed_ms;
     }
 
-    /// Ends what it does, because the attempt or the run has ended.
+    /// Ends what it does, because the coordination or the run has ended.
     pub(super) fn stop(&mut self, at: EventPosition) {
         self.has_open_request = false;
         self.waits_for_others = false;
@@ -322,7 +322,7 @@ impl AgentView {
             Event::Model(event) => self.apply_model_event(event, at),
             Event::Tool(event) => self.apply_tool_event(event, at),
             Event::Subagent(event) => {
-                if event.is_preparation() {
+                if event.separate_call().is_some() {
                     self.apply_preparation_event(event, at);
                 }
                 self.apply_subagent_event(event, at);

@@ -1,9 +1,10 @@
-//! The answers, the votes and the winner of an attempt, with what decided between them.
+//! The answers, the votes and the winner of a coordination, with what decided between them.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::ballot::WinnerReason;
 use crate::check_results::{CheckResults, CheckStanding};
 use crate::event::{CoordinationEvent, Event};
 use crate::id::{AgentId, AnswerLabel};
@@ -91,32 +92,6 @@ pub struct VotesForAgent {
     pub count: u32,
 }
 
-/// What decided which answer won.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WinnerReason {
-    /// There was no other answer.
-    OnlyAnswer,
-    /// It had more votes than any other answer.
-    MostVotes,
-    /// Others had as many votes; it comes first in the config.
-    FirstOfTie,
-    /// An answer with as many votes, or more, failed a required check.
-    PassedChecks,
-}
-
-impl WinnerReason {
-    /// Returns the reason as the end of a sentence that begins with the winner.
-    pub fn text(self) -> &'static str {
-        match self {
-            WinnerReason::OnlyAnswer => "it is the only answer",
-            WinnerReason::MostVotes => "it has the most votes",
-            WinnerReason::FirstOfTie => "it comes first in the config among those with most votes",
-            WinnerReason::PassedChecks => "it passed the required checks, which others failed",
-        }
-    }
-}
-
 impl BallotAnswer {
     /// Returns whether a required check failed.
     pub fn fails_checks(&self) -> bool {
@@ -172,6 +147,7 @@ impl BallotView {
                 snapshot,
                 check_results,
                 plan,
+                ..
             } => {
                 // An agent that answers again takes its own vote back.
                 self.void_votes(std::slice::from_ref(agent), None);
@@ -216,18 +192,18 @@ impl BallotView {
             CoordinationEvent::WinnerSelected {
                 agent,
                 label,
+                reason,
                 votes,
             } => {
                 let votes_for_agent = |(agent, count): &(AgentId, u32)| VotesForAgent {
                     agent: agent.clone(),
                     count: *count,
                 };
-                let votes: Vec<VotesForAgent> = votes.iter().map(votes_for_agent).collect();
                 self.winner = Some(BallotWinner {
                     agent: agent.clone(),
                     label: *label,
-                    reason: self.winner_reason(agent, &votes),
-                    votes,
+                    reason: *reason,
+                    votes: votes.iter().map(votes_for_agent).collect(),
                 });
             }
             _ => return false,
@@ -252,31 +228,6 @@ impl BallotView {
             if is_new {
                 answer.seen_by.push(agent.clone());
             }
-        }
-    }
-
-    /// Returns what decided for `winner`, an agent with one of the current answers.
-    fn winner_reason(&self, winner: &AgentId, votes: &[VotesForAgent]) -> WinnerReason {
-        let votes_of = |agent: &AgentId| {
-            let mut counts = votes.iter().filter(|count| count.agent == *agent);
-            counts.next().map_or(0, |count| count.count)
-        };
-        let winner_votes = votes_of(winner);
-        let failing_agents = self.failing_agents();
-        let other_counts = votes.iter().filter(|count| count.agent != *winner);
-        let rivals: Vec<&VotesForAgent> = other_counts
-            .clone()
-            .filter(|other| other.count >= winner_votes)
-            .collect();
-        let is_failing = |other: &&VotesForAgent| failing_agents.contains(&&other.agent);
-        if other_counts.count() == 0 {
-            WinnerReason::OnlyAnswer
-        } else if !failing_agents.contains(&winner) && rivals.iter().any(is_failing) {
-            WinnerReason::PassedChecks
-        } else if rivals.is_empty() {
-            WinnerReason::MostVotes
-        } else {
-            WinnerReason::FirstOfTie
         }
     }
 }

@@ -15,7 +15,6 @@ use crate::event::{
     ToolEvent,
 };
 use crate::id::AgentId;
-use crate::permissions::grant::Phase;
 use crate::run_view::agent::AgentView;
 use crate::run_view::approvals::PendingApproval;
 use crate::run_view::ballot::BallotView;
@@ -23,7 +22,7 @@ use crate::run_view::delivery::DeliveryView;
 use crate::run_view::overview::{RunOverview, RunPhase, SandboxNote};
 use crate::run_view::pipeline::PipelineStages;
 use crate::run_view::timeline::Timeline;
-use crate::spending::totals::{RequestTotals, UsageTotals};
+use crate::spending::totals::{RequestTotals, SpendingPhase, UsageTotals};
 
 pub mod agent;
 pub mod approvals;
@@ -105,7 +104,7 @@ pub struct RunView {
 struct UsageRow<'v> {
     agent: &'v AgentId,
     model: &'v str,
-    phase: Phase,
+    phase: SpendingPhase,
     #[serde(flatten)]
     totals: &'v RequestTotals,
 }
@@ -258,13 +257,13 @@ impl RunView {
             RunEvent::RunStarted {
                 question,
                 agents,
-                attempt,
-            } => self.start_attempt(question, agents, *attempt, at),
+                restart,
+            } => self.start_coordination(question, agents, *restart, at),
             RunEvent::LimitMet { agent, limit } => match agent {
                 Some(agent) => self.add_warning(&format!("{agent} reached its limit: {limit}"), at),
                 None => self.add_warning(limit, at),
             },
-            RunEvent::AttemptRestarted { reason, .. } => {
+            RunEvent::CoordinationRestarted { reason, .. } => {
                 self.add_warning(&format!("the agents start again: {reason}"), at);
             }
             RunEvent::SandboxSelected {
@@ -287,7 +286,9 @@ impl RunView {
                 self.run.show_messages(agent, numbers);
             }
             // Only the renderings as lines show these events.
-            RunEvent::InstructionsRead { .. }
+            RunEvent::BaselineStarted { .. }
+            | RunEvent::BaselineChecked { .. }
+            | RunEvent::InstructionsRead { .. }
             | RunEvent::SkillsOffered { .. }
             | RunEvent::MemoryRead { .. }
             | RunEvent::MemorySaved { .. } => {}
@@ -297,16 +298,16 @@ impl RunView {
         self.mark_changed(ViewSection::Run, at);
     }
 
-    /// Starts an attempt: its ballot is empty. The agents of an earlier attempt keep their history;
+    /// Starts a coordination: its ballot is empty. The agents of an earlier one keep their history;
     /// the next stage of a pipeline has agents of its own.
-    fn start_attempt(
+    fn start_coordination(
         &mut self,
         task: &Arc<str>,
         agents: &[AgentId],
-        attempt: u32,
+        restart: u32,
         at: EventPosition,
     ) {
-        self.run.start(task, agents, attempt);
+        self.run.start(task, agents, restart);
         if self.timeline.close_all(at) {
             self.mark_changed(ViewSection::Timeline, at);
         }
@@ -315,7 +316,7 @@ impl RunView {
             let position = previous_agents.iter().position(|agent| agent.id == *id);
             let agent = position.map(|index| previous_agents.swap_remove(index));
             let mut agent = agent.unwrap_or_else(|| AgentView::new(id.clone()));
-            agent.start_attempt(at);
+            agent.start_coordination(at);
             self.agents.push(agent);
         }
         self.ballot = BallotView::new(agents);
@@ -485,10 +486,10 @@ impl RunView {
     }
 }
 
-/// Returns the event of a request to a model before the first round, if `event` is one.
+/// Returns the event of a request to a model outside the rounds, if `event` is one.
 fn preparation_event(event: &Event) -> Option<&SubagentEvent> {
     if let Event::Subagent(event) = event
-        && event.is_preparation()
+        && event.separate_call().is_some()
     {
         Some(event)
     } else {

@@ -48,8 +48,8 @@ pub struct RunOverview {
     pub task: Arc<str>,
     /// The agents, in the order of the config.
     pub agents: Vec<AgentId>,
-    /// The attempt, from 1; 0 before the first one starts.
-    pub attempt: u32,
+    /// The number of restarts of the coordination.
+    pub restart: u32,
     /// How far the run is.
     pub phase: RunPhase,
     /// Whether the coordination was stopped early.
@@ -101,11 +101,11 @@ pub struct SandboxNote {
 }
 
 impl RunOverview {
-    /// Starts an attempt.
-    pub(super) fn start(&mut self, task: &Arc<str>, agents: &[AgentId], attempt: u32) {
+    /// Starts a coordination.
+    pub(super) fn start(&mut self, task: &Arc<str>, agents: &[AgentId], restart: u32) {
         self.task = Arc::clone(task);
         self.agents = agents.to_vec();
-        self.attempt = attempt;
+        self.restart = restart;
         self.phase = RunPhase::Coordinating;
         self.is_stopped = false;
         self.status = None;
@@ -143,7 +143,7 @@ impl RunOverview {
         messages.count()
     }
 
-    /// Adds how commands are isolated; each attempt reports it again.
+    /// Adds how commands are isolated; each coordination reports it again.
     pub(super) fn add_sandbox(&mut self, note: SandboxNote) {
         if !self.sandbox.contains(&note) {
             self.sandbox.push(note);

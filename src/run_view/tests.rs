@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::*;
 use crate::run_view::agent::{AgentActivity, CALLS_MAX, ToolCallOutcome};
-use crate::run_view::ballot::WinnerReason;
 use crate::run_view::timeline::SpanKind;
 use crate::run_view::transcript::{EntryKind, TRANSCRIPT_BYTES_MAX};
 
@@ -28,7 +27,7 @@ fn apply(view: &mut RunView, seq: u64, event: &Value) {
 }
 
 fn start_event(agents: &[&str]) -> Value {
-    json!({"type": "run_started", "question": "why?", "agents": agents, "attempt": 1})
+    json!({"type": "run_started", "question": "why?", "agents": agents, "restart": 0})
 }
 
 fn request_event(agent: &str) -> Value {
@@ -79,7 +78,9 @@ fn vote_event(agent: &str, candidate: &str, label: &str) -> Value {
 }
 
 fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
-    json!({"type": "winner_selected", "agent": agent, "label": label, "votes": votes})
+    json!({
+        "type": "winner_selected", "agent": agent, "label": label, "reason": "most_votes", "votes": votes
+    })
 }
 
 /// Checks the state of agent `a` after `events`; agent `b` is idle.
@@ -474,57 +475,6 @@ fn a_transcript_joins_the_pieces_of_a_reply_and_separates_replies() {
 }
 
 #[test]
-fn the_winner_has_a_reason() {
-    #[track_caller]
-    fn check(events: &[Value], expected: WinnerReason) {
-        let mut all = vec![start_event(&["a", "b", "c"])];
-        all.extend_from_slice(events);
-        let view = fold(&all);
-        assert_eq!(view.ballot().winner.as_ref().unwrap().reason, expected);
-    }
-    let (one, two) = (
-        answer_event("a", "agent1.1", None),
-        answer_event("b", "agent2.1", None),
-    );
-    check(
-        &[one.clone(), winner("a", "agent1.1", &[("a", 2)])],
-        WinnerReason::OnlyAnswer,
-    );
-    check(
-        &[
-            one.clone(),
-            two.clone(),
-            winner("b", "agent2.1", &[("a", 0), ("b", 2)]),
-        ],
-        WinnerReason::MostVotes,
-    );
-    check(
-        &[
-            one,
-            two.clone(),
-            winner("a", "agent1.1", &[("a", 1), ("b", 1)]),
-        ],
-        WinnerReason::FirstOfTie,
-    );
-    check(
-        &[
-            answer_event("a", "agent1.1", Some("failed")),
-            two,
-            winner("b", "agent2.1", &[("a", 1), ("b", 1)]),
-        ],
-        WinnerReason::PassedChecks,
-    );
-    check(
-        &[
-            answer_event("a", "agent1.1", Some("failed")),
-            answer_event("b", "agent2.1", Some("passed")),
-            winner("b", "agent2.1", &[("a", 1), ("b", 2)]),
-        ],
-        WinnerReason::MostVotes,
-    );
-}
-
-#[test]
 fn a_new_answer_replaces_the_earlier_one_and_voids_the_votes_that_the_event_names() {
     let shown = json!({"type": "answers_shown", "agent": "b", "labels": ["agent1.1"]});
     let view = fold(&[
@@ -581,9 +531,9 @@ fn approvals_wait_until_they_are_answered() {
 }
 
 #[test]
-fn another_attempt_begins_without_answers_and_keeps_what_was_used() {
+fn another_coordination_begins_without_answers_and_keeps_what_was_used() {
     let mut again = start_event(&["a", "b"]);
-    again["attempt"] = json!(2);
+    again["restart"] = json!(1);
     let view = fold(&[
         start_event(&["a", "b"]),
         request_event("a"),
@@ -593,7 +543,7 @@ fn another_attempt_begins_without_answers_and_keeps_what_was_used() {
         vote_event("b", "a", "agent1.1"),
         again,
     ]);
-    assert_eq!(view.run().attempt, 2);
+    assert_eq!(view.run().restart, 1);
     assert!(view.ballot().answers.is_empty() && view.ballot().votes.is_empty());
     assert_eq!(view.agents()[0].state_text(), "idle");
     assert_eq!(view.agents()[0].usage.requests, 1);

@@ -254,7 +254,7 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
                 elapsed_ms,
                 ..
             },
-        ) if event.is_preparation() => {
+        ) if event.separate_call().is_some() => {
             span_until_now(SpanKind::Model, *elapsed_ms, subagent.as_str())
         }
         Event::Delivery(DeliveryEvent::Checked { finding, .. }) => {

@@ -42,6 +42,20 @@ pub struct CommandContext {
     pub program: Vec<String>,
 }
 
+impl CommandContext {
+    /// Replaces the private home directory, also in the variables that name paths inside it.
+    #[must_use]
+    pub fn with_home(mut self, home: AbsPath) -> Self {
+        for value in self.env.values_mut() {
+            let inside = AbsPath::new(&*value).and_then(|path| path.below(&self.home));
+            if let Some(inside) = inside {
+                *value = home.join(inside.as_path()).to_string();
+            }
+        }
+        Self { home, ..self }
+    }
+}
+
 /// Where a command's writes to the user's paths go at level `overlay`. At other levels they go to
 /// the paths themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]

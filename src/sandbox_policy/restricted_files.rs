@@ -1,6 +1,5 @@
-//! The settings of the machine that only their owner and group can read, and which of them are
-//! hidden from a command. To a command that root starts they would be readable: root is their
-//! owner.
+//! The settings of the machine that this user can read and others cannot, and which of them are
+//! hidden from a command. The command would have the same access: it has the same user and groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +12,7 @@ pub const SETTINGS_DIRECTORY: &str = "/etc";
 /// The settings that are closed to other users, as they were when they were searched for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestrictedFiles {
-    /// Their paths, a directory before its content, or why they are not known. Empty for a process
-    /// that is not root: its commands cannot read them anyway.
+    /// Their paths, a directory before its content, or why they are not known.
     paths: Result<Vec<AbsPath>, String>,
 }
 

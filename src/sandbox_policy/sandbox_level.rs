@@ -14,19 +14,14 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum SandboxLevel {
     /// Private namespaces, with an overlay on each write path.
-    #[serde(alias = "A")]
     Overlay,
     /// Private namespaces; write paths are copied where no overlay can be mounted.
-    #[serde(alias = "B")]
     Namespaces,
     /// Landlock, seccomp and a supervisor; the user's paths are read-only for commands.
-    #[serde(alias = "C")]
     Landlock,
     /// Nothing can enforce the grants: commands are refused.
-    #[serde(alias = "D")]
     Unavailable,
     /// The user switched the sandbox off: commands have the user's own rights.
-    #[serde(alias = "Off")]
     Off,
 }
 
@@ -85,19 +80,19 @@ pub enum SandboxLevelChoice {
     Only(SandboxLevel),
 }
 
-/// The names of the choices; the former names that are still accepted are left out.
+/// The names of the choices.
 pub const CHOICES: &[&str] = &["auto", "overlay", "namespaces", "landlock", "off"];
 
 impl FromStr for SandboxLevelChoice {
     type Err = String;
 
-    /// Parses a choice. `A`, `B` and `C` are the former names of the levels.
+    /// Parses a choice.
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
             "auto" => SandboxLevelChoice::Auto,
-            "overlay" | "A" => SandboxLevelChoice::Only(SandboxLevel::Overlay),
-            "namespaces" | "B" => SandboxLevelChoice::Only(SandboxLevel::Namespaces),
-            "landlock" | "C" => SandboxLevelChoice::Only(SandboxLevel::Landlock),
+            "overlay" => SandboxLevelChoice::Only(SandboxLevel::Overlay),
+            "namespaces" => SandboxLevelChoice::Only(SandboxLevel::Namespaces),
+            "landlock" => SandboxLevelChoice::Only(SandboxLevel::Landlock),
             "off" => SandboxLevelChoice::Only(SandboxLevel::Off),
             _ => return Err(format!("expected one of {}", CHOICES.join(", "))),
         })
@@ -111,7 +106,6 @@ pub enum ExecutionIsolation {
     /// massgen's sandbox.
     Sandbox {
         /// The level in force.
-        #[serde(alias = "tier")]
         level: SandboxLevel,
         /// Why no stronger level is available.
         reasons: Vec<String>,

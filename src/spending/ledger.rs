@@ -139,7 +139,9 @@ impl BudgetLedger {
     /// by what the run shares with others.
     pub fn limits_cost(&self, agent: &AgentId) -> bool {
         let mut limits = self.limits_of(agent).into_iter();
-        self.shared_budget.is_some() || limits.any(|limits| limits.cost.is_some())
+        let shared_budget = self.shared_budget.as_ref();
+        shared_budget.is_some_and(|budget| budget.limits_cost())
+            || limits.any(|limits| limits.cost.is_some())
     }
 
     /// Returns whether the tokens that `agent` uses are limited: by its own limit, or by the run's.
@@ -247,6 +249,7 @@ fn refusal(agent: Option<&AgentId>, limit: ReachedLimit, novelty: RefusalNovelty
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spending::totals::SpendingPhase;
 
     fn id(name: &str) -> AgentId {
         AgentId::parse(name).unwrap()
@@ -273,7 +276,7 @@ mod tests {
         let key = UsageKey {
             agent: id("a"),
             model: "m".into(),
-            phase: crate::permissions::grant::Phase::Coordination,
+            phase: SpendingPhase::Coordination,
         };
         let usage = TokenUsage {
             input_tokens: 90,
@@ -406,7 +409,7 @@ mod tests {
     #[test]
     fn unknown_costs_are_counted_in_addition_to_known_ones() {
         let mut ledger = charged_ledger(BudgetLimits::default(), BudgetLimits::default());
-        let phase = crate::permissions::grant::Phase::Final;
+        let phase = SpendingPhase::Final;
         let (agent, model) = (id("b"), "n".into());
         let key = UsageKey {
             agent,

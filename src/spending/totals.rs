@@ -1,6 +1,7 @@
 //! Totals of what was used: by the run, by each agent, and by each model in each phase.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -74,6 +75,37 @@ impl RequestTotals {
     }
 }
 
+/// The part of a run that a request belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpendingPhase {
+    /// Agents work on their answers, and vote.
+    Coordination,
+    /// A model compares answers.
+    Selection,
+    /// The winner presents the final answer.
+    Final,
+}
+
+impl From<Phase> for SpendingPhase {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Coordination | Phase::Attempt => SpendingPhase::Coordination,
+            Phase::Final => SpendingPhase::Final,
+        }
+    }
+}
+
+impl fmt::Display for SpendingPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SpendingPhase::Coordination => "coordination",
+            SpendingPhase::Selection => "selection",
+            SpendingPhase::Final => "final",
+        })
+    }
+}
+
 /// The account that a request is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UsageKey {
@@ -82,7 +114,7 @@ pub struct UsageKey {
     /// The model that was asked.
     pub model: Arc<str>,
     /// The phase.
-    pub phase: Phase,
+    pub phase: SpendingPhase,
 }
 
 /// The totals of a run.

@@ -327,15 +327,13 @@ impl ToolCallArguments {
         }
     }
 
-    /// Reads an optional integer that is at least 1.
+    /// Reads an optional integer that is at least 1. Models that fill in every parameter give 0 for
+    /// those that they do not mean.
     pub(crate) fn positive_count(
         &mut self,
         name: &'static str,
     ) -> Result<Option<u64>, CallParseError> {
-        match self.count(name)? {
-            Some(0) => Err(self.invalid_value(name, "0", "a whole number from 1")),
-            count => Ok(count),
-        }
+        Ok(self.count(name)?.filter(|count| *count > 0))
     }
 
     /// Reads an optional boolean; `"true"` is true.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::id::SubagentId;
+use crate::id::{AnswerLabel, SubagentId};
 use crate::permissions::grant::Permission;
 use crate::tools::media::MediaOrder;
 use crate::tools::page_url::PageUrl;
@@ -279,6 +279,8 @@ pub enum ToolCall<P = UserPath> {
         timeout_seconds: Option<u64>,
         /// The working directory.
         dir: P,
+        /// The answer of another agent on which it runs; `None` for the agent's own files.
+        answer: Option<AnswerLabel>,
     },
     /// `start_background_command`
     StartBackgroundCommand {
@@ -702,7 +704,7 @@ impl<P> ToolCall<P> {
             CompareFiles [first second] context_lines;
             CompareDirectories [first second] content;
             ListAllowedDirectories [];
-            ExecuteCommand [dir] command timeout_seconds;
+            ExecuteCommand [dir] command timeout_seconds answer;
             StartBackgroundCommand [dir] command;
             GetBackgroundOutput [] id offset;
             GetBackgroundStatus [] id;

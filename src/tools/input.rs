@@ -7,6 +7,7 @@ use crate::tools::call::{
     CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget, FileEdit,
     FileSelection, GrepQuery, LineRange, SubagentTask, ToolCall, UserPath,
 };
+use crate::tools::spec::ANSWER;
 
 impl ToolCall {
     /// Returns the arguments under the names of the tool's parameters, with paths as written.
@@ -129,9 +130,13 @@ impl ToolCall {
             command,
             timeout_seconds,
             dir,
+            answer,
         } = self
         {
-            let input = json!({ "command": command, "work_dir": dir.as_str() });
+            let mut input = json!({ "command": command, "work_dir": dir.as_str() });
+            if let (Some(label), Value::Object(fields)) = (answer, &mut input) {
+                fields.insert(ANSWER.to_owned(), json!(label));
+            }
             with_timeout(input, *timeout_seconds)
         } else if let ToolCall::ExecuteCode {
             code,

@@ -19,6 +19,7 @@ pub mod request;
 pub mod served;
 pub mod spec;
 pub mod text_calls;
+pub mod portable_schema;
 pub mod aliases;
 pub mod workflow;
 

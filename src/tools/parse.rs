@@ -1,6 +1,7 @@
 //! Parses a model's request into a [`ToolCall`]. An unknown tool or parameter is an error that says
 //! what is expected; nothing is guessed, and no file is touched.
 
+use crate::id::AnswerLabel;
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
     BackgroundCommandId, CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget,
@@ -10,7 +11,7 @@ use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::media::{MediaKind, MediaOrder};
 use crate::tools::page_url::PageUrl;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{ToolSpec, WORK_TABLES};
+use crate::tools::spec::{ANSWER, ToolSpec, WORK_TABLES};
 use crate::tools::vendor_tool::VendorTool;
 
 /// The default number of context lines around each difference.
@@ -208,6 +209,7 @@ fn build_other_call(
             command: command_line(arguments)?,
             timeout_seconds: arguments.positive_count("timeout")?,
             dir: arguments.path_or_workspace("work_dir")?,
+            answer: answer_label(arguments)?,
         }),
         "start_background_command" => Ok(ToolCall::StartBackgroundCommand {
             command: command_line(arguments)?,
@@ -252,6 +254,16 @@ fn build_other_call(
             nearest: None,
         }),
     }
+}
+
+/// Reads the label of the answer on which a command runs.
+fn answer_label(arguments: &mut ToolCallArguments) -> Result<Option<AnswerLabel>, CallParseError> {
+    let label = arguments.optional_text(ANSWER)?.map(|text| {
+        AnswerLabel::try_from(text.clone()).map_err(|_| {
+            arguments.invalid_value(ANSWER, &text, "the label of an answer, such as agent2.1")
+        })
+    });
+    label.transpose()
 }
 
 /// Returns the directory of the subagent with this task, relative to its parent's workspace.

@@ -209,6 +209,10 @@ const fn optional(name: &'static str, kind: ParameterType, note: &'static str) -
 /// The name of the tool that reads images. It is offered only to models that accept images.
 pub(crate) const READ_MEDIA_FILE: &str = "read_media_file";
 
+/// The parameter that names the answer on which a command runs. It is offered only to agents that
+/// see answers of others and can be shown their changes.
+pub(crate) const ANSWER: &str = "answer";
+
 /// The file tools, in the order in which they are offered.
 pub const TOOLS: &[ToolSpec] = &[
     ToolSpec {
@@ -421,6 +425,11 @@ pub const COMMANDS: &[ToolSpec] = &[
                 "seconds, default 60, at most 3600",
             ),
             optional("work_dir", ParameterType::Text, "default your workspace"),
+            optional(
+                ANSWER,
+                ParameterType::Text,
+                "label: run on the project with that answer's changes; what it writes is discarded",
+            ),
         ],
         result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, \
                  `command`, `work_dir`, and `notes` if there is more to say",

@@ -1,11 +1,13 @@
 //! Selects the file and command tools that an agent is offered. This opens nothing: the gate
 //! decides what a call may touch.
 
+use serde_json::Value;
+
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
 use crate::tools::spec::{
-    COMMANDS, PROGRAMS, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec, WORK_TABLES,
+    ANSWER, COMMANDS, PROGRAMS, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec, WORK_TABLES,
 };
 
 /// The maximum number of directories that a description names.
@@ -43,18 +45,10 @@ pub enum ImageOffering {
 pub enum CommandOffering {
     /// It is offered them.
     Offered,
+    /// It is offered them, and may run commands on answers of others.
+    WithAnswers,
     /// It is not offered them.
     NotOffered,
-}
-
-impl CommandOffering {
-    /// Returns `Offered` if there is an environment to run commands in.
-    pub fn from_environment<T>(environment: Option<&T>) -> Self {
-        match environment {
-            Some(_) => Self::Offered,
-            None => Self::NotOffered,
-        }
-    }
 }
 
 /// Whether the descriptions of tools name the open directories.
@@ -79,7 +73,7 @@ impl ToolSelection<'_> {
             Permission::Write => can_write,
         };
         let commands = match self.commands {
-            CommandOffering::Offered => COMMANDS,
+            CommandOffering::Offered | CommandOffering::WithAnswers => COMMANDS,
             CommandOffering::NotOffered => &[],
         };
         let file_tools = TOOLS.iter().filter(|tool| is_open(tool));
@@ -93,9 +87,19 @@ impl ToolSelection<'_> {
             commands
                 .iter()
                 .filter(|tool| self.is_chosen(tool))
-                .map(ToolSpec::offer),
+                .map(|tool| self.command_offer(tool)),
         );
         offers
+    }
+
+    fn command_offer(&self, tool: &ToolSpec) -> ToolOffer {
+        let mut offer = tool.offer();
+        let parameters = offer.parameters.pointer_mut("/properties");
+        if let Some(parameters) = parameters.and_then(Value::as_object_mut) {
+            parameters
+                .retain(|name, _| name != ANSWER || self.commands == CommandOffering::WithAnswers);
+        }
+        offer
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {

@@ -146,7 +146,7 @@ pub const EVALUATION: &[ToolSpec] = &[
                 ..text("instructions", ParameterNeed::Required)
             },
         ],
-        result: "nothing; the next attempt begins",
+        result: "nothing; the coordination restarts",
     },
 ];
 

@@ -13,7 +13,7 @@ mod sys;
 pub mod io;
 pub mod sandbox;
 pub mod store;
-pub mod batch_scheduler;
+pub mod batch_engine;
 pub mod git;
 pub mod approval;
 pub mod mcp;

@@ -319,7 +319,7 @@ fn gate(room: &Room) -> Option<Gate> {
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
         directories: AgentDirectories::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        variables: &ConfigVariables::default(),
+        config_env: BTreeMap::new(),
         home: None,
     });
     let policy = GatePolicy {

@@ -13,7 +13,7 @@ use massgen::world::delivery::planning::plan;
 use massgen::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout,
 };
-use massgen::world::delivery::transaction::apply;
+use massgen::world::delivery::transaction::{SelectionOrigin, apply};
 use massgen::world::io::locate::locate;
 
 const FILES: u32 = 10_000;
@@ -111,14 +111,22 @@ fn deliver(files: u32) -> (Duration, Duration) {
             left_out: Vec::new(),
         })],
         began_ns: i64::MAX,
-        attempt: 1,
+        restart: 0,
         left_out_of_answers: Vec::new(),
     };
     let began = Instant::now();
     let delivery = OpenDelivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();
     let planned = plan(&delivery, &source, None).unwrap();
     let plan_took = began.elapsed();
-    let changes = apply(&delivery, &planned, &planned.select_all(), None).unwrap();
+    let choices = planned.select_all();
+    let changes = apply(
+        &delivery,
+        &planned,
+        &choices,
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     assert_eq!(u32::try_from(changes.len()).unwrap(), files);
     (began.elapsed(), plan_took)
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::thread::sleep;
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use crate::docs::blocks;
 use crate::project::{FinishedCommand, Project};
 
-const DOCUMENT: &str = include_str!("../../docs/batch.md");
+pub(crate) const DOCUMENT: &str = include_str!("../../docs/batch.md");
 
 /// Changes, creates and deletes a file of its project.
 const WORKS: &str = r#"
@@ -25,16 +24,14 @@ agents:
       type: scripted
       cwd: workspace
       replies:
-        - when: {system: "the final agent", last: "b.txt"}
-          text: "done"
-        - when: {system: "the final agent", last: "old text"}
+        - when: {last: "old text"}
           text: "I work."
           delay_ms: 5
           calls:
             - {name: write_file, arguments: {path: "{{cwd}}/src/a.txt", content: "new text\n"}}
             - {name: delete_file, arguments: {path: "{{cwd}}/src/gone.txt"}}
             - {name: write_file, arguments: {path: "{{cwd}}/made/b.txt", content: "made\n"}}
-        - when: {system: "the final agent"}
+        - when: {last: "<task>"}
           calls:
             - {name: read_text_file, arguments: {path: "{{cwd}}/src/a.txt"}}
             - {name: read_text_file, arguments: {path: "{{cwd}}/src/gone.txt"}}
@@ -149,7 +146,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
     for result in results.values() {
         assert_eq!(result["outcome"], "completed", "{result}");
         assert_eq!(result["type"], "result");
-        assert_eq!(result["answer"], "done");
+        assert_eq!(result["answer"], "an answer");
         assert_eq!(result["cell"]["attempts"], 1);
         assert_eq!(result["cell"]["engine"], "local");
         assert_eq!(result["cell"]["files"], 3, "{result}");
@@ -345,10 +342,7 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
     );
     let (state, project) = read_status(project);
     assert_eq!(state["cells"]["completed"], count);
-    let taken = state["money"]["taken_usd"].as_f64().unwrap();
-    // A process that outlived the one that started it may settle its last cell only now.
-    let rounding = dollars(count) * dollars(3 * count) / 1000.0;
-    assert!(taken >= spent && taken <= spent + rounding, "{state}");
+    assert_eq!(state["money"]["spent_usd"].as_f64(), Some(spent), "{state}");
     let app = files_below(&project.path("app"));
     assert_eq!(app.len(), 3, "nothing is delivered");
 }
@@ -378,30 +372,27 @@ fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
     let spent = money["spent_usd"].as_f64().unwrap();
     // At most one request for each running agent more than the limit.
     assert!(spent <= 2.5 + 2.0, "{state}");
-    assert!(cells["out_of_money"].as_u64().unwrap() > 0, "{state}");
+    let without_money = ["out_of_money", "waiting"].map(|state| cells[state].as_u64().unwrap());
+    assert!(without_money.iter().sum::<u64>() > 0, "{state}");
     assert_eq!((&cells["held"], &cells["failed"]), (&json!(0), &json!(0)));
+    // With a lower limit, nothing more begins.
     let lower = project
         .retyped(["batch", "resume", "--max-cost-usd", "1"])
-        .failure(2);
-    assert!(
-        lower.stderr().contains("cannot be lowered"),
-        "{}",
-        lower.stderr()
-    );
-    let finished = lower
-        .then(["batch", "resume", "--max-cost-usd", "10"])
+        .failure(5);
+    let (state, project) = read_status(lower.then::<&str>([]));
+    assert_eq!(state["money"]["spent_usd"].as_f64(), Some(spent), "{state}");
+    let finished = project
+        .retyped(["batch", "resume", "--max-cost-usd", "10"])
         .success();
     let (state, project) = read_status(finished.then::<&str>([]));
     assert_eq!(state["cells"]["completed"], 6, "{state}");
     assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
-    let taken = state["money"]["taken_usd"].as_f64().unwrap();
-    assert!((taken - 6.0).abs() < 0.5, "{state}");
     // A cell whose processes were lost too often has failed, and what its run cost stays spent.
     let batch = batch_dir(&project);
     fs::remove_file(batch.join("results/c0.jsonl")).unwrap();
-    let claim = |attempt: u32| batch.join(format!("claims/c0.{attempt}"));
-    for attempt in (2..10).filter(|attempt| !claim(*attempt).exists()) {
-        fs::copy(claim(1), claim(attempt)).unwrap();
+    let begun = |attempt: u32| batch.join(format!("attempts/c0.{attempt}"));
+    for attempt in (2..10).filter(|attempt| !begun(*attempt).exists()) {
+        fs::copy(begun(1), begun(attempt)).unwrap();
     }
     let finished = project.retyped(["batch", "resume"]).failure(1);
     let (state, _) = read_status(finished.then::<&str>([]));
@@ -784,7 +775,7 @@ fn a_batch_that_was_copied_is_ignored() {
     for arguments in [
         &["batch", "status", &name][..],
         &["batch", "apply", &name, "c0", "--yes"],
-        &["batch", "cell", &name, "0"],
+        &["batch", "job", &name, "1", "0"],
         &["batch", "results", &name],
         &["batch", "cancel", &name],
     ] {
@@ -795,31 +786,6 @@ fn a_batch_that_was_copied_is_ignored() {
             "{arguments:?}: {stderr}"
         );
     }
-}
-
-#[test]
-fn a_process_on_another_host_that_is_waited_for_is_named() {
-    let finished = project(1).args(RUN).success();
-    let batch = batch_dir(finished.project());
-    fs::remove_file(batch.join("results/c0.jsonl")).unwrap();
-    let claim = batch.join("claims/c0.1");
-    let mut owner: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
-    owner["host"] = json!("gone");
-    owner["boot"] = json!("other");
-    fs::write(&claim, owner.to_string()).unwrap();
-    let project = finished.then(["batch", "resume"]);
-    let mut command = project.command();
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut resumed = command.stderr(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(resumed.stderr.take().unwrap()).lines();
-    for line in lines.map(Result::unwrap) {
-        if line.contains("such as `c0` on `gone`") {
-            assert!(line.ends_with("claims/c0.1`"), "{line}");
-            fs::remove_file(&claim).unwrap();
-        }
-    }
-    assert_eq!(resumed.wait().unwrap().code(), Some(0));
-    assert!(batch.join("results/c0.jsonl").exists());
 }
 
 #[test]
@@ -867,7 +833,7 @@ fn a_cancelled_batch_is_parked_and_resumed() {
 }
 
 #[test]
-fn two_batches_are_compared_and_the_example_of_the_document_runs() {
+fn the_example_of_the_document_runs() {
     let team = blocks(DOCUMENT, "yaml")[0];
     let tasks = blocks(DOCUMENT, "json")[0];
     let commands = blocks(DOCUMENT, "sh")[0];
@@ -893,19 +859,4 @@ fn two_batches_are_compared_and_the_example_of_the_document_runs() {
         "{message}"
     );
     assert!(!project.path("app/greeting.txt").exists(), "it was undone");
-    let first = batch_dir(&project);
-    let first = first.file_name().unwrap().to_str().unwrap();
-    let finished = project.args(RUN).success();
-    let compared = finished
-        .then(["batch", "compare", first, "--json"])
-        .success();
-    let comparison: Value = serde_json::from_str(compared.stdout()).unwrap();
-    assert_eq!(comparison["pairs"], 2, "{comparison}");
-    assert_eq!(comparison["success_difference"]["estimate"], 0.0);
-    let shown = compared.then(["batch", "compare", first]).success();
-    assert!(
-        shown.stdout().contains("no difference"),
-        "{}",
-        shown.stdout()
-    );
 }

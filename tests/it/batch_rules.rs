@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use massgen::batch::cell_state::{BatchCounts, CellState};
-use massgen::batch::comparison::{ConfidenceInterval, NamedResults, compare};
-use massgen::batch::next_step::{
-    AttemptCounts, AttemptEnd, AttemptErrorOrigin, CellNextStep, CellRunEnd, next_step, pause_after,
-};
+use massgen::batch::next_step::{AttemptEnd, CellNextStep, CellRunEnd, next_step, pause_after};
 use massgen::batch::result::{CellChecks, CellOutcome, CellResult, checks_outcome};
 use massgen::batch::table::tag_rows;
 use massgen::batch::task::{CellId, parse_tasks};
@@ -68,109 +65,53 @@ fn a_task_file_has_one_task_a_line() {
 
 #[test]
 fn each_end_of_a_run_has_one_next_step() {
-    use AttemptEnd::{Bug, EndpointsFailed, NodeFault, OutOfMoney, Parked};
-    use CellNextStep::{Publish, RunAgain, StopBatch};
+    use AttemptEnd::{EndpointsFailed, OutOfMoney, Parked};
+    use CellNextStep::{Publish, RunAgain};
     use CellOutcome::{Completed, Failed, Partial};
-    let first = AttemptCounts::default();
-    let tried = AttemptCounts {
-        node_faults: 3,
-        bugs: 1,
-    };
-    // Exit status, answer, money spent, endpoints failed; then the step at first and later.
-    for (code, has_answer, money, endpoints, at_first, later) in [
-        (
-            0,
-            true,
-            false,
-            false,
-            Publish(Completed),
-            Publish(Completed),
-        ),
-        (1, false, false, false, Publish(Failed), Publish(Failed)),
-        (
-            1,
-            false,
-            false,
-            true,
-            RunAgain(EndpointsFailed),
-            RunAgain(EndpointsFailed),
-        ),
-        (2, false, false, false, Publish(Failed), Publish(Failed)),
-        (3, false, false, false, RunAgain(NodeFault), Publish(Failed)),
-        (3, true, false, false, Publish(Partial), Publish(Partial)),
-        (4, true, false, false, Publish(Partial), Publish(Partial)),
-        (5, true, false, false, Publish(Partial), Publish(Partial)),
-        (5, false, false, false, Publish(Failed), Publish(Failed)),
-        (70, false, false, false, RunAgain(Bug), Publish(Failed)),
-        (75, false, false, false, RunAgain(Parked), RunAgain(Parked)),
-        (
-            75,
-            true,
-            true,
-            false,
-            RunAgain(OutOfMoney),
-            RunAgain(OutOfMoney),
-        ),
-        (
-            130,
-            false,
-            false,
-            false,
-            RunAgain(NodeFault),
-            Publish(Failed),
-        ),
+    // Exit status, answer, money spent, endpoints failed; then the step.
+    for (exit_code, has_answer, is_out_of_money, did_endpoints_fail, step) in [
+        (0, true, false, false, Publish(Completed)),
+        (1, false, false, false, Publish(Failed)),
+        (1, false, false, true, RunAgain(EndpointsFailed)),
+        (2, false, false, false, Publish(Failed)),
+        (3, false, false, false, Publish(Failed)),
+        (3, true, false, false, Publish(Partial)),
+        (4, true, false, false, Publish(Partial)),
+        (5, true, false, true, Publish(Partial)),
+        (5, false, false, false, Publish(Failed)),
+        (70, false, false, false, Publish(Failed)),
+        (75, false, false, false, RunAgain(Parked)),
+        (75, true, true, false, RunAgain(OutOfMoney)),
+        (130, false, false, false, Publish(Failed)),
     ] {
         let end = CellRunEnd {
-            exit_code: code,
+            exit_code,
             has_answer,
-            is_out_of_money: money,
-            did_endpoints_fail: endpoints,
-            error_origin: AttemptErrorOrigin::Cell,
+            is_out_of_money,
+            did_endpoints_fail,
         };
-        assert_eq!(next_step(end, first, 3), at_first, "{end:?}");
-        assert_eq!(next_step(end, tried, 3), later, "{end:?}");
-        // Only an error of the config that all cells share ends the batch.
-        let of_config = CellRunEnd {
-            error_origin: AttemptErrorOrigin::Config,
-            ..end
-        };
-        let expected = if code == 2 { StopBatch } else { at_first };
-        assert_eq!(next_step(of_config, first, 3), expected, "{of_config:?}");
+        assert_eq!(next_step(end), step, "{end:?}");
     }
-}
-
-#[test]
-fn only_faults_count_and_the_user_begins_anew() {
-    let mut counts = AttemptCounts::default();
-    for end in [
-        AttemptEnd::Parked,
-        AttemptEnd::OutOfMoney,
-        AttemptEnd::EndpointsFailed,
-        AttemptEnd::NodeFault,
-        AttemptEnd::Bug,
-    ] {
-        counts.add(end);
-    }
-    assert_eq!((counts.node_faults, counts.bugs), (1, 1));
-    counts.add(AttemptEnd::Repeated);
-    assert_eq!(counts, AttemptCounts::default());
     let pauses = [0, 1, 2, 30].map(pause_after);
-    assert_eq!(pauses, [2_000, 4_000, 8_000, 600_000]);
+    assert_eq!(pauses, [2, 4, 8, 600]);
 }
 
 #[test]
 fn a_cell_without_money_has_a_state_of_its_own() {
-    let ends = [AttemptEnd::OutOfMoney, AttemptEnd::EndpointsFailed];
-    let states = ends.map(CellState::after);
+    let states: [CellState; 2] =
+        [AttemptEnd::OutOfMoney, AttemptEnd::EndpointsFailed].map(CellState::from);
     assert_eq!(states, [CellState::OutOfMoney, CellState::Held]);
     let counts = BatchCounts::from_states(3, states);
     let expected = json!({"cells": 3, "completed": 0, "partial": 0, "failed": 0, "running": 0,
-        "parked": 0, "held": 1, "out_of_money": 1, "faulty": 0, "waiting": 1});
+        "parked": 0, "held": 1, "out_of_money": 1, "lost": 0, "waiting": 1});
     assert_eq!(json!(counts), expected);
-    for state in CellState::ALL {
-        let is_counted = states.contains(&state) || state == CellState::Waiting;
-        assert_eq!(counts.count(state), usize::from(is_counted), "{state:?}");
-    }
+    let finished = [CellState::Completed, CellState::Failed];
+    let counts = BatchCounts::from_states(5, states.into_iter().chain(finished));
+    assert_eq!(counts.open_count(), 3);
+    assert_eq!(
+        counts.describe(true),
+        "1 held, 1 waiting for money, 1 waiting"
+    );
 }
 
 fn result(id: &str, tag: &str, is_success: bool, cost: &str, duration_ms: u64) -> CellResult {
@@ -193,6 +134,7 @@ fn result(id: &str, tag: &str, is_success: bool, cost: &str, duration_ms: u64) -
         host: "h".to_owned(),
         ended: String::new(),
         files: 0,
+        reason: String::new(),
     }
 }
 
@@ -229,46 +171,6 @@ fn rows_are_sums_by_tag() {
     );
     assert_eq!(rows[0].winners, BTreeMap::from([("a".to_owned(), 100)]));
     assert_eq!(tag_rows(&[])[0].p95_ms, 0);
-}
-
-#[track_caller]
-fn check_interval(found: ConfidenceInterval, expected: [f64; 3]) {
-    for (found, expected) in [found.estimate, found.low, found.high].iter().zip(expected) {
-        assert!(
-            (found - expected).abs() < 0.001,
-            "{found} is not {expected}"
-        );
-    }
-}
-
-#[test]
-fn two_batches_are_compared_by_pairs() {
-    let batch = |solved: u32, cost: &str, cells: u32| {
-        let cells = (0..cells).map(|number| {
-            let id = format!("c{number}");
-            let one = result(&id, "t", number < solved, cost, 1000);
-            (one.id.clone(), one)
-        });
-        cells.collect::<BTreeMap<_, _>>()
-    };
-    let (one, three) = (batch(40, "0.1", 100), batch(60, "0.3", 101));
-    let nothing = BTreeMap::new();
-    let named = |name, results| NamedResults { name, results };
-    let compared = compare(named("one", &one), named("three", &three));
-    assert_eq!(
-        (compared.pairs, compared.only_first, compared.only_second),
-        (100, 0, 20)
-    );
-    // Wilson's interval of 40 of 100.
-    check_interval(compared.first.success_share, [0.4, 0.3094, 0.4980]);
-    check_interval(compared.success_difference, [0.2, 0.1167, 0.2755]);
-    assert!(compared.success_difference.excludes_zero());
-    check_interval(compared.cost_difference, [0.2, 0.2, 0.2]);
-    let price = compared.cost_per_additional_success.unwrap();
-    assert!((price - 1.0).abs() < 1e-9, "{price}");
-    let none = compare(named("one", &one), named("none", &nothing));
-    check_interval(none.success_difference, [0.0, -1.0, 1.0]);
-    assert_eq!(none.cost_per_additional_success, None);
 }
 
 #[test]

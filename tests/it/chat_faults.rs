@@ -332,7 +332,7 @@ async fn an_unreachable_server_is_retried_unless_it_is_on_this_machine() {
 
 #[tokio::test]
 async fn silence_ends_a_request_and_signs_of_life_do_not() {
-    let silent = "transient: `groq` sent nothing for 0.15 s";
+    let silent = "transient: `groq` did not send the next part of its response in 0.15 s";
     let brief = ReplyLimits {
         first_byte: Duration::from_millis(150),
         idle: Duration::from_millis(150),

@@ -10,6 +10,7 @@ use crate::scripted_team::{FINAL, agent, team};
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 const WRITE_HERE: &str = "orchestrator:
+  coordination: {write_mode: legacy}
   context_paths: [{path: ., permission: write}]
 ";
 
@@ -63,6 +64,30 @@ fn an_answer_that_fails_a_required_check_does_not_win_while_one_passes() {
     assert_eq!(winner_of(&finished), "two");
     let script = fs::read_to_string(finished.project().path("app.sh")).unwrap();
     assert_eq!(script, "exit 0");
+}
+
+#[test]
+fn the_command_line_can_name_checks() {
+    let finished = project("", "").args(["--check", " sh app.sh ", "--check", "sh app.sh"]);
+    let finished = finished.success();
+    assert_eq!(winner_of(&finished), "two");
+    let checked = events(&finished, "checked");
+    assert!(
+        checked
+            .iter()
+            .all(|event| event["finding"]["check"] == "sh app.sh")
+    );
+    assert_eq!(
+        checked.len(),
+        3,
+        "once for each answer, and after the delivery"
+    );
+    let empty = project("", "").args(["--check", " "]).failure(2);
+    assert!(
+        empty.stderr().contains("expected a shell command"),
+        "{}",
+        empty.stderr()
+    );
 }
 
 #[test]

@@ -12,14 +12,11 @@ use std::path::Path;
 use crate::project::Project;
 use crate::scripted_team::{agent, team};
 
-/// Answers, and writes a file of the project when it presents.
+/// Writes a file of the project, and answers.
 fn delivers(file: &str) -> String {
     let replies = format!(
         r#"
-- when: {{system: "the final agent", last: "out/{file}"}}
-  text: "the result"
-- when: {{system: "the final agent"}}
-  calls: [{{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/{file}", content: "new\n"}}}}]
+- calls: [{{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/{file}", content: "new\n"}}}}]
 - calls: [{{name: new_answer, arguments: {{content: "an answer"}}}}]
 "#
     );

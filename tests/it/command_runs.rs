@@ -9,7 +9,6 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
 
 use massgen::config::command_line::CommandLineConfig;
-use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
@@ -139,10 +138,12 @@ fn a_background_command_has_the_same_rights_and_reported_changes() {
 - calls:
     - name: start_background_command
       arguments:
-        command: "cd '{{cwd}}/src' && echo late > late.txt && rm gone.txt && cd - && touch begun && sleep 300"
+        command: "W=$PWD; cd '{{cwd}}/src' && touch late.txt && rm gone.txt && touch \"$W/begun\" && until [ -e \"$W/go\" ]; do sleep 0.05; done; echo late > late.txt; touch \"$W/written\"; sleep 300"
+    - name: execute_command
+      arguments: {command: "until [ -e begun ]; do sleep 0.05; done"}
     - name: execute_command
       arguments:
-        command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"
+        command: "touch go; until [ -e written ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"
 - text: "done"
 "#;
     for level in [
@@ -208,7 +209,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
             directories: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap())
                 .unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-            variables: &ConfigVariables::default(),
+            config_env: BTreeMap::new(),
             home: None,
         });
         let grants = vec![

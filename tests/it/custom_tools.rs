@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../../docs/custom-tools.md");
 /// Functions of every kind, and functions that misbehave.
 const TOOLS: &str = include_str!("../servers/custom_tools.py");
 /// A program that says what it was given and what it sees.
-const PROBE: &str = "#!/bin/sh\nread -r line\necho \"$line\"\nid -un > written.txt && echo wrote\n\
+const PROBE: &str = "#!/bin/sh\nread -r line\necho \"$line\"\nid -un > \"${MASSGEN_WORKSPACE:-.}/written.txt\" && echo wrote\n\
                      cat \"$PROBED\" 2>&1\necho \"token: $TOKEN\"\n[ \"$line\" != '{\"fail\":true}' ] || \
                      { echo it failed >&2; exit 3; }\n";
 /// A secret in massgen's environment that no tool may see.
@@ -301,6 +301,28 @@ fn a_tool_reaches_what_its_entry_opens() {
     );
 }
 
+#[test]
+fn what_a_tool_with_variables_starts_finds_nothing_of_the_agent() {
+    let calls = [
+        (
+            "write_file",
+            json!({"path": "planted.py", "content": "print('of the agent')"}),
+        ),
+        ("custom_tool__probe", json!({})),
+    ];
+    let run = |more: &str| {
+        let keys = format!(
+            "tools: [{{name: probe, command: tools/probe.sh, description: Probes.{more}}}]"
+        );
+        let probe = "#!/bin/sh\nread -r line\npython3 -c 'import planted' 2>&1 | tail -1\n";
+        let project = with_program(project(&keys, &calls, ""), "tools/probe.sh", probe);
+        call_results(&project.success())[1].clone()
+    };
+    assert!(run("").contains("of the agent"));
+    let result = run(", env: [TOKEN]");
+    assert!(result.contains("No module named 'planted'"), "{result}");
+}
+
 /// An agent that plants a module in its workspace, which is where the host starts, gets it imported
 /// in no phase: the host could have variables that the agent has not.
 #[test]
@@ -550,19 +572,17 @@ fn agents_write_to_no_program_that_has_variables_of_its_own() {
     };
     let function = "custom_tools: [{path: tools.py, function: [add], env: {A: b}}]";
     let writable = "{path: ., permission: write}";
-    for tool in [&program("env: {A: b}, "), function] {
-        let refused = run(tool, writable);
-        let stderr = refused.stderr();
-        assert_eq!(refused.code(), Some(2), "{tool}: {stderr}");
-        assert!(
-            stderr.contains("which is part of the program of"),
-            "{tool}: {stderr}"
-        );
-        assert!(stderr.contains("protected_paths"), "{tool}: {stderr}");
+    // Python imports from the directory of the file, too.
+    let refused = run(function, writable);
+    let stderr = refused.stderr();
+    assert_eq!(refused.code(), Some(2), "{stderr}");
+    for expected in ["which is part of the program of", "protected_paths"] {
+        assert!(stderr.contains(expected), "{stderr}");
     }
     let closed = "{path: ., permission: write, protected_paths: [count.sh]}";
     for (tool, path) in [
         (program(""), writable),
+        (program("env: {A: b}, "), writable),
         (program("env: {A: b}, "), closed),
         (program("env: {A: b}, "), "{path: .}"),
     ] {
@@ -573,52 +593,5 @@ fn agents_write_to_no_program_that_has_variables_of_its_own() {
             "{tool}, {path}: {}",
             finished.stderr()
         );
-    }
-}
-
-#[test]
-fn agents_replace_no_symlink_and_create_no_file_that_leads_to_a_program() {
-    let run = |command: &str, protected: &str| {
-        let tool = format!(
-            "enable_mcp_command_line: true\ntools: [{{name: count, command: [{command}], \
-             description: d, env: {{A: b}}, schema: {{type: object}}}}]"
-        );
-        let rest = format!(
-            "orchestrator: {{context_paths: [{{path: ., permission: write, protected_paths: \
-             [{protected}]}}]}}"
-        );
-        let project = with_program(project(&tool, &[], &rest), "count.sh", PROBE);
-        let project = project
-            .link("link.sh", "second.sh")
-            .link("second.sh", "count.sh")
-            .link("directory", ".");
-        project.run()
-    };
-    for (command, protected) in [
-        ("./link.sh", "count.sh"),
-        ("./link.sh", "count.sh, link.sh"),
-        ("./link.sh", "count.sh, second.sh"),
-        ("./directory/count.sh", "count.sh"),
-        ("./missing.sh", "count.sh"),
-        ("/bin/sh, ./missing.sh", "count.sh"),
-    ] {
-        let refused = run(command, protected);
-        let stderr = refused.stderr();
-        assert_eq!(refused.code(), Some(2), "{command}: {stderr}");
-        assert!(
-            stderr.contains("which is part of the program of"),
-            "{command}: {stderr}"
-        );
-    }
-    // Controls: no agent can write to any part of the way.
-    for (command, protected) in [
-        ("./link.sh", "count.sh, link.sh, second.sh"),
-        ("./directory/count.sh", "count.sh, directory"),
-        ("./missing.sh", "missing.sh"),
-        ("./count.sh, ./some/argument", "count.sh"),
-    ] {
-        let finished = run(command, protected);
-        let stderr = finished.stderr();
-        assert_eq!(finished.code(), Some(0), "{command}: {stderr}");
     }
 }

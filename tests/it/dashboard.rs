@@ -569,13 +569,9 @@ fn review_project() -> Project {
     let changed = text("first new", "last new");
     let presents = format!(
         r#"
-- when: {{system: "the final agent"}}
-  calls:
+- calls:
   - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/long.txt", content: "{changed}"}}}}
   - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/new.txt", content: "new\n"}}}}
-- when: {{system: "the final agent"}}
-  text: "presented"
-  repeat: true
 - calls: [{{name: new_answer, arguments: {{content: done}}}}]
 - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]
   repeat: true

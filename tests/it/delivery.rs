@@ -23,7 +23,7 @@ use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, used_deliveries,
 };
-use massgen::world::delivery::transaction::{apply, select_hunks};
+use massgen::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use massgen::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome,
 };
@@ -139,7 +139,7 @@ impl DeliveryFixture {
                 left_out: Vec::new(),
             })],
             began_ns: i64::MAX,
-            attempt: 1,
+            restart: 0,
             left_out_of_answers: Vec::new(),
         }
     }
@@ -164,7 +164,16 @@ impl DeliveryFixture {
     pub(crate) fn deliver(&self) -> Vec<String> {
         let delivery = self.delivery();
         let plan = plan(&delivery, &self.source(), None).unwrap();
-        self.lines(&apply(&delivery, &plan, &plan.select_all(), None).unwrap())
+        self.lines(
+            &apply(
+                &delivery,
+                &plan,
+                &plan.select_all(),
+                SelectionOrigin::Default,
+                None,
+            )
+            .unwrap(),
+        )
     }
 
     fn lines(&self, changes: &[massgen::world::io::file_change::FileChange]) -> Vec<String> {
@@ -407,7 +416,14 @@ fn the_users_work_meanwhile_is_never_overwritten() {
     let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
         panic!();
     };
-    let changes = apply(&delivery, &plan, &plan.select_all(), Some(&kept)).unwrap();
+    let changes = apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        Some(&kept),
+    )
+    .unwrap();
     assert_eq!(fixture.text("rw/README.md"), "mine\n");
     assert_eq!(fixture.text("rw/src/old.py"), "mine\n");
     assert!(!fixture.has("rw/run.sh"));
@@ -436,7 +452,14 @@ fn a_version_that_cannot_be_kept_is_a_failure_of_its_file_alone() {
     let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
         panic!();
     };
-    let changes = apply(&delivery, &plan, &plan.select_all(), Some(&kept)).unwrap();
+    let changes = apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        Some(&kept),
+    )
+    .unwrap();
     let lines = fixture.lines(&changes);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
@@ -459,7 +482,14 @@ fn what_a_conflict_blocks_is_not_what_the_user_declined() {
     let plan = planned_since(&fixture, &delivery, || {
         fixture.write("rw/plain/two", "my\n");
     });
-    let changes = apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    let changes = apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     let blocked = "denied: it cannot be applied without a path that stays as it is";
     assert_eq!(
         fixture.lines(&changes),
@@ -486,7 +516,7 @@ fn an_empty_directory_is_removed_only_if_that_is_selected() {
     let is_file = |entry: &DeliveryEntry| entry.rel == RelPath::new("plain/deep/one").unwrap();
     let index = plan.entries.iter().position(is_file).unwrap();
     choices[index] = DeliveryChoice::Apply;
-    apply(&delivery, &plan, &choices, None).unwrap();
+    apply(&delivery, &plan, &choices, SelectionOrigin::Default, None).unwrap();
     assert!(fixture.has("rw/bare") && !fixture.has("rw/plain"));
 }
 
@@ -499,7 +529,14 @@ fn files_changed_between_plan_and_delivery_are_kept() {
     fixture.write("rw/README.md", "mine\n");
     fixture.write("rw/src/old.py", "mine\n");
     fixture.write("rw/new", "mine\n");
-    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     for name in ["rw/README.md", "rw/src/old.py", "rw/new"] {
         assert_eq!(fixture.text(name), "mine\n", "{name}");
     }
@@ -518,7 +555,14 @@ fn a_pipe_is_not_taken_for_a_link_to_the_root_directory() {
     let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fs::remove_file(fixture.path("rw/pipe")).unwrap();
     mkfifoat(CWD, fixture.path("rw/pipe"), Mode::RWXU).unwrap();
-    let changes = apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    let changes = apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     assert_eq!(
         fixture.lines(&changes),
         [
@@ -562,7 +606,14 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     let delivery = fixture.delivery();
     let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fixture.write("rw/plain/deep/mine", "mine\n");
-    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     assert_eq!(fixture.text("rw/plain/deep/mine"), "mine\n");
     assert!(!fixture.has("rw/README.md") && !fixture.has("rw/plain/deep/one"));
     let delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
@@ -594,7 +645,8 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     takes[index_of(&plan, "d/1")] = DeliveryChoice::Apply;
     let parts = BTreeMap::from([(index_of(&plan, "long"), last_of_two_hunks())]);
     let takes = select_hunks(&delivery, &mut plan, takes, &parts).unwrap();
-    let changes = fixture.lines(&apply(&delivery, &plan, &takes, None).unwrap());
+    let changes =
+        fixture.lines(&apply(&delivery, &plan, &takes, SelectionOrigin::Default, None).unwrap());
     assert_eq!(
         changes,
         [
@@ -611,7 +663,14 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     );
     let plan =
         massgen::world::delivery::planning::plan(&delivery, &fixture.source(), None).unwrap();
-    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     assert!(fixture.has("rw/d/2") && !fixture.has("rw/README.md"));
     assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
     let delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
@@ -663,7 +722,16 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
             EntryAction::Change
         ]
     );
-    let changes = fixture.lines(&apply(&delivery, &plan, &plan.select_all(), None).unwrap());
+    let changes = fixture.lines(
+        &apply(
+            &delivery,
+            &plan,
+            &plan.select_all(),
+            SelectionOrigin::Default,
+            None,
+        )
+        .unwrap(),
+    );
     assert_eq!(
         changes,
         [
@@ -759,7 +827,14 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     };
     let mut plan = plan(&delivery, &fixture.source(), Some(&baseline)).unwrap();
     merge(&delivery, &mut plan, &baseline).unwrap();
-    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
+    apply(
+        &delivery,
+        &plan,
+        &plan.select_all(),
+        SelectionOrigin::Default,
+        None,
+    )
+    .unwrap();
     assert_eq!(fixture.text("rw/text"), expected);
     if let Some(delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered

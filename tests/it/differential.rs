@@ -17,7 +17,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use massgen::call_rules::CallRules;
 use massgen::call_rules::rule_syntax::parse_rule;
 use massgen::config::command_line::CommandLineConfig;
-use massgen::dotenv::ConfigVariables;
 use massgen::orchestrator::grants::apply_path_rules;
 use massgen::path::{AbsPath, RealPath, RelPath};
 use massgen::permissions::PathPermissionManager;
@@ -357,7 +356,7 @@ fn compare_accesses(fixture: &TreeFixture, sandbox: &Sandbox) -> Comparison {
         directories: AgentDirectories::prepare(&AbsPath::new(fixture.root.join("room")).unwrap())
             .unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        variables: &ConfigVariables::default(),
+        config_env: BTreeMap::new(),
         home: None,
     });
     let policy = GatePolicy {

@@ -229,7 +229,7 @@ fn the_winner_delivers_through_the_endpoint() {
         endpoint.agent("one", "builder1", ", cwd: w1"),
         endpoint.agent("two", "builder2", ", cwd: w2"),
     ];
-    let write_here = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
+    let write_here = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths: [{path: out, permission: write}]\n";
     let finished = team_project(&agents, write_here)
         .dir("out")
         .success()

@@ -81,6 +81,50 @@ fn a_single_call_is_carried_out_or_denied() {
 }
 
 #[test]
+fn what_a_closed_path_leads_to_is_closed_too() {
+    let team = TEAM.replace(
+        "permission: write",
+        "permission: write, protected_paths: [tools], hidden_paths: [vault]",
+    );
+    let grants = GRANTS.replace(r#""write""#, r#""write", "protected_paths": ["tools"]"#);
+    let by_config: &[&str] = &["--config", "team.yaml", "--agent", "ann"];
+    let by_grants: &[&str] = &["--grants", "grants.json"];
+    for (source, name, path, code) in [
+        (by_config, "write_file", "impl/verify.py", 4),
+        (by_config, "write_file", "other/verify.py", 0),
+        (by_config, "read_text_file", "impl/verify.py", 0),
+        (by_config, "read_text_file", "real/key", 4),
+        (by_config, "move_file", "hop", 4),
+        (by_config, "move_file", "loose", 0),
+        (by_grants, "write_file", "impl/verify.py", 4),
+        (by_grants, "write_file", "other/verify.py", 0),
+    ] {
+        let project = project()
+            .file("src/impl/verify.py", "1")
+            .file("src/other/verify.py", "1")
+            .file("src/real/key", "1")
+            .file("grants.json", &grants)
+            .file("team.yaml", &team)
+            .link("src/tools", "impl")
+            .link("src/vault", "hop")
+            .link("src/hop", "other/../real")
+            .link("src/loose", "other");
+        let place = project.path("src").join(path);
+        let arguments = match name {
+            "write_file" => json!({"path": place, "content": "2"}),
+            "move_file" => json!({"source": place, "destination": project.path("src/moved")}),
+            _ => json!({"path": place}),
+        };
+        let call = ["tool", name, "--phase", "final", "--args"];
+        let finished = project
+            .args(call)
+            .args([arguments.to_string()])
+            .args(source);
+        let _finished = finished.failure(code);
+    }
+}
+
+#[test]
 fn arguments_come_from_standard_input_when_asked_for() {
     let arguments = [
         "tool",
@@ -440,12 +484,16 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
     assert_eq!(
         rows.iter().map(write).collect::<Vec<_>>(),
         [
-            r#""ann" "coordination" "deny""#,
+            r#""ann" "attempt" "allow""#,
             r#""ann" "final" "allow""#,
-            r#""bob" "coordination" "deny""#,
+            r#""bob" "attempt" "allow""#,
             r#""bob" "final" "allow""#,
         ]
     );
+    let legacy = TEAM.replace("tor:", "tor:\n  coordination: {write_mode: legacy}");
+    let legacy = project().file("team.yaml", legacy).args(arguments);
+    let rows: Vec<Value> = serde_json::from_str(legacy.success().stdout()).unwrap();
+    assert_eq!(write(&rows[0]), r#""ann" "coordination" "deny""#);
 }
 
 #[test]

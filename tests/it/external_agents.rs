@@ -56,8 +56,7 @@ pub(crate) fn external_agent(
 }
 
 /// Paths that the config opens to all agents.
-pub(crate) const OPENED: &str =
-    "orchestrator: {context_paths: [{path: given}, {path: out, permission: write}]}";
+pub(crate) const OPENED: &str = "orchestrator: {coordination: {write_mode: legacy}, context_paths: [{path: given}, {path: out, permission: write}]}";
 
 /// Runs one external agent that executes `steps`, then answers; returns what it reported for each
 /// step.
@@ -385,6 +384,32 @@ fn the_winner_may_write_where_the_project_is_open_for_writing() {
     ];
     assert_eq!(reports.get(1..4).unwrap(), answers, "{reports:#?}");
     finished.has_file("out/new.txt", "delivered");
+}
+
+#[test]
+fn an_external_agent_changes_its_attempt() {
+    for (kind, _) in PROTOCOLS {
+        let table = json!([{"when": "", "do": [
+            ["write", "$/out/new.txt", "made"],
+            ["read", "$/out/new.txt"],
+            ["write", "$/given/new.txt", "made"],
+            ["call", "new_answer", {"content": "done"}],
+        ]}]);
+        let project = external_agent_project();
+        let (project, one) = external_agent(project, ("one", kind), "cwd: $/w1", &table);
+        let finished = project
+            .file("team.yaml", team(&[one], &OPENED.replace("legacy", "auto")))
+            .args(["--config", "team.yaml", "task"])
+            .success();
+        let reports = step_reports(&finished, "one");
+        for (report, expected) in reports.iter().zip(["write: ok", "read: ok made", "failed"]) {
+            assert!(report.contains(expected), "{kind}: {reports:#?}");
+        }
+        assert!(events(&finished, "final_started").is_empty());
+        let _delivered = finished
+            .has_file("out/new.txt", "made")
+            .has_no("given/new.txt");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! the stored part of a reply is bounded.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{Read, Write, pipe};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::thread;
@@ -279,13 +279,22 @@ fn a_long_reply_is_whole() {
 /// Maximum time until a run ends whose output is not read.
 const END_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Number of bytes that a pipe holds; see `pipe(7)`.
+const PIPE_BYTES: usize = 64 * 1024;
+
 /// Starts a run that prints more than a pipe holds, and then waits for its model. Nothing is read
 /// from its standard output, unless the test does so.
 fn start_unread(arguments: &[&str]) -> (Project, Child) {
     let text = "x".repeat(4000);
-    let step =
-        format!("- text: {text}\n  calls: [{{name: list_directory, arguments: {{path: .}}}}]\n");
-    let replies = format!("{}- delay_ms: 600000\n  text: late\n", step.repeat(60));
+    // No reply is like the one before it.
+    let step = |number: usize| {
+        let path = [".", "./"][number % 2];
+        format!(
+            "- text: {text}\n  calls: [{{name: list_directory, arguments: {{path: {path}}}}}]\n"
+        )
+    };
+    let steps: String = (0..60).map(step).collect();
+    let replies = format!("{steps}- delay_ms: 600000\n  text: late\n");
     let config = team(&[agent("one", "cwd: w1", &replies)], "");
     let project = Project::new().config(&config);
     let project = project.args(["task", "--output-format", "stream-json"]);
@@ -333,6 +342,34 @@ fn a_run_whose_output_is_not_read_ends_at_a_signal() {
 fn a_run_whose_output_is_not_read_ends_at_its_time_limit() {
     let (_project, child) = start_unread(&["--orchestrator-timeout", "3"]);
     assert_eq!(exit_code_in_time(child), Some(5));
+}
+
+#[test]
+fn a_server_whose_messages_are_not_read_ends_at_a_signal() {
+    let serve = ["mcp", "serve", "--agent", "one", "--config", "config.yaml"];
+    let orchestrate = ["mcp", "orchestrate", "--config", "config.yaml"];
+    let web = ["web", "--no-browser", "--config", "config.yaml"];
+    for arguments in [&serve[..], &orchestrate, &web] {
+        let replies = "- text: f\n  repeat: true\n";
+        let project = Project::new().config(&team(&[agent("one", "cwd: w1", replies)], ""));
+        let project = project.args(arguments.iter().copied());
+        let (_unread, mut full_pipe) = pipe().unwrap();
+        full_pipe.write_all(&vec![b'x'; PIPE_BYTES]).unwrap();
+        let mut command = project.command();
+        let command = command.stdin(Stdio::piped());
+        let command = command.stdout(full_pipe.try_clone().unwrap());
+        let mut child = command.stderr(full_pipe).spawn().unwrap();
+        let _stdin = child.stdin.take();
+        wait_until("the signals are received", END_TIME_MAX, || {
+            let threads = fs::read_dir(format!("/proc/{}/task", child.id()));
+            threads.unwrap().flatten().any(|thread| {
+                let name = fs::read_to_string(thread.path().join("comm"));
+                name.is_ok_and(|name| name == "signals\n")
+            })
+        });
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let _code = exit_code_in_time(child);
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn run(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (FinishedCo
         "agents:\n  - id: one\n    backend: {{type: chatcompletion, base_url: '{url}', model: m, \
          cwd: w1, enable_mcp_command_line: true, mcp_servers: [{{name: x, command: python3, \
          args: ['{cwd}/server.py', '{cwd}/says'], cwd: '{cwd}'}}]}}\n\
-         orchestrator: {{context_paths: [{{path: ., permission: write}}]}}\n"
+         orchestrator: {{coordination: {{write_mode: legacy}}, context_paths: [{{path: ., permission: write}}]}}\n"
     );
     let finished = project
         .file("team.yaml", config)

@@ -496,45 +496,83 @@ fn a_config_with_hooks_is_checked() {
 }
 
 #[test]
-fn a_hook_that_an_agent_could_rewrite_is_refused() {
-    for command in [
-        "sh src/check.sh",
-        "sh <src/check.sh",
-        "cd src && sh check.sh",
-        "sh $PWD/src/check.sh",
-        "bash --rcfile=src/check.sh -i",
-        "CHECK=src/check.sh sh -c 'sh $CHECK'",
+fn what_a_hook_names_is_protected() {
+    let written = |command: &str, path: &str| {
+        let hooks = format!("{{AfterDelivery: [{}]}}", json!(command));
+        let project = project(&hooks, "exit 0")
+            .file("src/check.sh", "exit 0")
+            .file("src/my check.sh", "exit 0")
+            .link("src/link.sh", "../hooks/check.sh");
+        let arguments = json!({"path": project.path(path), "content": "exit 1"});
+        call(project, "write_file", &arguments)
+    };
+    for (command, path) in [
+        ("sh src/check.sh", "src/check.sh"),
+        ("sh <src/check.sh", "src/check.sh"),
+        ("cd src && sh check.sh", "src/check.sh"),
+        ("sh $PWD/src/check.sh", "src/check.sh"),
+        ("sh \"$CLAUDE_PROJECT_DIR\"/src/check.sh", "src/check.sh"),
+        ("sh \"${X:-.}/src/check.sh\"", "src/check.sh"),
+        ("sh \"$(pwd)/src/my check.sh\"", "src/my check.sh"),
+        ("sh src/my\\ check.sh", "src/my check.sh"),
+        ("bash --rcfile=src/check.sh -i", "src/check.sh"),
+        ("CHECK=src/check.sh sh -c 'sh $CHECK'", "src/check.sh"),
+        ("python3 -c 'open(\"src/check.sh\")'", "src/check.sh"),
+        ("sh src/missing.sh", "src/missing.sh"),
+        ("sh src/.claude/check.sh", "src/.claude/check.sh"),
     ] {
-        let inside = format!("{{PreToolUse: [\"{command}\"]}}");
-        let done = call(
-            project(&inside, "").file("src/check.sh", "exit 0"),
-            "write_file",
-            &write(),
-        );
-        let stderr = done.stderr();
-        assert_eq!(done.code(), Some(2), "{command}: {stderr}");
-        let refused = stderr.contains("which is part of a hook");
-        assert!(refused, "{command}: {stderr}");
+        let denied = written(command, path);
+        let out = denied.stdout().to_owned() + denied.stderr();
+        assert_eq!(denied.code(), Some(4), "{command}: {out}");
+        assert!(out.contains("protects it"), "{command}: {out}");
+        let control = written(command, "src/other.sh");
+        assert_eq!(control.code(), Some(0), "{command}: {}", control.stderr());
     }
-    // The symlink leads to a file outside of its paths, but an agent could replace the symlink.
-    let linked = project("{PreToolUse: ['sh src/link.sh']}", "")
-        .file("hooks/check.sh", "exit 0")
-        .link("src/link.sh", "../hooks/check.sh");
-    let done = call(linked, "write_file", &write());
-    let stderr = done.stderr();
-    assert_eq!(done.code(), Some(2), "{stderr}");
-    assert!(
-        stderr.contains("src/link.sh`, which is part of a hook"),
-        "{stderr}"
-    );
-    // An agent cannot write to a protected name.
-    let protected = "{PreToolUse: ['sh src/.claude/check.sh']}";
-    let done = call(
-        project(protected, "").file("src/.claude/check.sh", "exit 0"),
-        "write_file",
-        &write(),
-    );
-    assert_eq!(done.code(), Some(0), "{}", done.stderr());
+}
+
+#[test]
+fn a_hook_in_a_workspace_or_beside_what_it_imports_is_refused() {
+    let refused = |command: &str| {
+        let hooks = format!("{{PreToolUse: [{}]}}", json!(command));
+        let project = project(&hooks, "exit 0")
+            .file("src/check.js", "")
+            .file("src/check.py", "")
+            .file("src/data.txt", "")
+            .file(".massgen/workspaces/ann_00000000/check.sh", "exit 0");
+        let done = call(project, "write_file", &write());
+        (done.code(), done.stderr().to_owned())
+    };
+    for command in [
+        "sh .massgen/workspaces/ann_00000000/check.sh",
+        "sh <.massgen/workspaces/ann_00000000/check.sh",
+        "node src/check.js",
+    ] {
+        let (code, stderr) = refused(command);
+        assert_eq!(code, Some(2), "{command}: {stderr}");
+        let is_named = stderr.contains("which is part of the program of");
+        assert!(is_named, "{command}: {stderr}");
+    }
+    // Controls: data may lie there, and Python imports nothing from there.
+    for command in ["grep -q . src/data.txt", "python3 src/check.py"] {
+        let (_, stderr) = refused(command);
+        assert!(!stderr.contains("part of the program"), "{stderr}");
+    }
+}
+
+#[test]
+fn each_hook_has_its_own_home() {
+    let listed = |hooks: String| {
+        let done = call(project(&hooks, ""), "write_file", &write());
+        done.stdout().contains("made")
+    };
+    let makes = "touch $HOME/made";
+    let lists = "ls $HOME >&2; exit 2";
+    let apart = format!("{{PreToolUse: ['{makes}'], PostToolUse: ['{lists}']}}");
+    assert!(!listed(apart));
+    // Control: the home of the same command is kept.
+    let both = format!("{makes}; [ $MASSGEN_HOOK_EVENT = PreToolUse ] || {{ {lists}; }}");
+    let both = format!("{{PreToolUse: ['{both}'], PostToolUse: ['{both}']}}");
+    assert!(listed(both));
 }
 
 #[test]
@@ -630,7 +668,7 @@ fn a_hook_can_reject_an_answer() {
     let refused = events(&done, "submission_rejected");
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert_eq!(
-        refused[0]["hook"],
+        refused[0]["external"],
         "a hook of the user's denies it: say it better"
     );
     let control = voting_project("").success();
@@ -669,7 +707,7 @@ fn delivering_project(hooks: &str, script: &str) -> Project {
         .trim_end_matches('/')
         .to_owned();
     let rest = format!(
-        "orchestrator:\n  context_paths: [{{path: src, permission: write}}]\nhooks: {hooks}\n"
+        "orchestrator:\n  coordination: {{write_mode: legacy}}\n  context_paths: [{{path: src, permission: write}}]\nhooks: {hooks}\n"
     );
     let config = team(
         &[agent(

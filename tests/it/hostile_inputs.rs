@@ -133,7 +133,7 @@ fn a_script_of_a_skill_writes_only_to_the_workspace() {
 {ANSWERS}"#
     );
     let rest = "orchestrator:\n  context_paths: [{path: src, permission: write}]\n  \
-                coordination: {use_skills: true}\n";
+                coordination: {use_skills: true, write_mode: legacy}\n";
     let keys = "cwd: w\nenable_mcp_command_line: true";
     let project = Project::new()
         .file("team.yaml", team(&[agent("a", keys, &replies)], rest))

@@ -102,13 +102,10 @@ fn paths_accumulate_over_the_turns_that_are_typed() {
     assert!(shown.stdout().contains("5 turns"), "{}", shown.stdout());
 }
 
-/// Replies of an agent that writes `src/new.rs` when it presents.
+/// Replies of an agent that writes `src/new.rs` before it answers.
 const WRITES: &str = r#"
-- when: {system: "the final agent", last: "Write"}
+- when: {last: "Write"}
   calls: [{name: write_file, arguments: {path: "{{cwd}}/src/new.rs", content: "written"}}]
-- when: {system: "the final agent"}
-  text: "presented"
-  repeat: true
 - calls: [{name: new_answer, arguments: {content: done}}]
   repeat: true
 "#;
@@ -174,7 +171,7 @@ fn paths_protected_at_the_first_question_are_not_written() {
     terminal.wait_for_output("✓ Added [PROJECT] (write; protected: src)");
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("Write it\r");
-    terminal.wait_for_output("1 refused");
+    terminal.wait_for_output("no file was delivered");
     assert!(!terminal.project().path("src/new.rs").exists());
 }
 
@@ -493,7 +490,9 @@ fn the_final_answer_is_shown_once() {
   text: "spoken and\npresented"
 - calls: [{name: new_answer, arguments: {content: done}}]
 "#;
-    let mut terminal = Terminal::open(with_files(replies), 80);
+    let rest = "orchestrator: {coordination: {write_mode: legacy}}";
+    let config = team(&[agent("a", "cwd: w", replies)], rest);
+    let mut terminal = Terminal::open(interactive_project(Project::new().config(&config)), 80);
     terminal.wait_for_output("/ [C]ustom path: ");
     terminal.type_keys(ENTER);
     terminal.wait_for_prompt(&[">"]);

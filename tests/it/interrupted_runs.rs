@@ -8,10 +8,10 @@ use futures_util::{StreamExt as _, stream};
 use massgen::agent::user_messages::UserMessageReceiver;
 use massgen::backend::rate_limit::ModelRateLimiter;
 use massgen::backend::{AvailableModel, Backend, BackendError, ModelRequest, ReplyEvent};
+use massgen::config::Config;
 use massgen::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 use massgen::config::vendors::ImageInput;
 use massgen::config::vendors::file_input::ModelFileInput;
-use massgen::config::{Config, CoordinationMode};
 use massgen::dotenv::ConfigVariables;
 use massgen::error::{Error, ErrorKind};
 use massgen::event::{Event, ModelEvent};
@@ -66,7 +66,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         WorkspaceMode::None,
     )
     .unwrap();
-    config.orchestrator.coordination = CoordinationMode::Skip;
+    config.orchestrator.skips_coordination = true;
     let model = AvailableModel {
         price: None,
         context_tokens: None,

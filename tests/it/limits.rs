@@ -401,7 +401,11 @@ fn a_final_agent_that_never_presents_is_stopped_with_a_warning() {
     };
     let endless = |arguments: &str| calls(arguments).replace("]}", "], repeat: true}");
     let vote = "{name: vote, arguments: {agent_id: agent1, reason: mine}}";
-    let look = "{name: list_directory, arguments: {path: .}}";
+    // No reply is like the one before it.
+    let look = |number: usize| {
+        let path = [".", "./"][number % 2];
+        format!("{{name: list_directory, arguments: {{path: {path}}}}}")
+    };
     let votes = "the final agent did not finish: 3 replies vote or answer after the vote";
     let wanders =
         "the final agent did not finish: no result after 6 requests (`max_steps_per_round`)";
@@ -410,12 +414,14 @@ fn a_final_agent_that_never_presents_is_stopped_with_a_warning() {
     check_presentation(&endless(malformed), "stored", 3, Some(votes));
     let answers = "{name: new_answer, arguments: {content: again}}";
     check_presentation(&endless(answers), "again", 3, Some(votes));
-    check_presentation(&endless(look), "stored", 0, Some(wanders));
+    let looks: String = (0..6).map(|number| calls(&look(number))).collect();
+    check_presentation(&looks, "stored", 0, Some(wanders));
     // Control: votes that are followed by a result, or come with work, end nothing.
     let presents = "- {when: {system: \"the final agent\"}, text: presented}\n";
     let twice = format!("{}{presents}", calls(vote).repeat(2));
     check_presentation(&twice, "presented", 2, None);
-    let both = calls(&format!("{vote}, {look}")).repeat(4);
+    let vote_and_look = |number| calls(&format!("{vote}, {}", look(number)));
+    let both: String = (0..4).map(vote_and_look).collect();
     check_presentation(&format!("{both}{presents}"), "presented", 4, None);
 }
 
@@ -454,7 +460,7 @@ fn a_final_agent_that_writes_a_call_as_text_presents_what_the_call_says() {
 }
 
 #[test]
-fn an_answer_of_an_earlier_attempt_is_not_lost() {
+fn an_answer_of_an_earlier_coordination_is_not_lost() {
     let script = r#"
 - when: {offers: restart_orchestration}
   calls: [{name: restart_orchestration, arguments: {reason: "too short", instructions: "more"}}]

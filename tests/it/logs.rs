@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -126,6 +127,25 @@ fn runs_are_listed_newest_first_with_what_they_came_to() {
     ] {
         assert!(line.contains(part), "{part}: {line}");
     }
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_an_error_and_not_an_interrupted_run() {
+    let finished = finished_run("first");
+    let run = run_dirs(finished.project()).remove(0);
+    let finished = finished.then(["logs", "list"]).success();
+    let status = run.join("turn_1/status.json");
+    // Root may read it all the same.
+    fs::set_permissions(&status, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(&status).is_ok() {
+        return;
+    }
+    let refused = finished.then(["logs", "list"]).failure(3);
+    assert!(
+        refused.stderr().contains("status.json"),
+        "{}",
+        refused.stderr()
+    );
 }
 
 #[test]
@@ -365,7 +385,7 @@ fn links_of_a_run_are_packed_as_links() {
         Some(target)
     });
     let links: Vec<String> = links.collect();
-    assert_eq!(links, ["attempt_1/final", "attempt_1/status.json"]);
+    assert_eq!(links, ["restart_0/final", "restart_0/status.json"]);
 }
 
 /// Checks that `argument` leads to exit status 2 and `expected`.

@@ -400,6 +400,15 @@ fn a_run_ends_while_a_server_starts() {
 }
 
 #[test]
+fn a_server_that_repeats_its_list_of_tools_offers_them_once() {
+    let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', again]}";
+    let calls = [("mcp__h__echo", json!({"text": "once"}))];
+    let finished = with_server(server, &calls, "orchestrator: {}").success();
+    assert_eq!(call_results(&finished)[0], "echo: once");
+    assert!(events(&finished, "warning").is_empty());
+}
+
+#[test]
 fn unsupported_names_and_schemas_are_dropped_and_reported() {
     let server = "{name: h, command: python3, args: ['{{cwd}}/hostile.py', names]}";
     let calls = [("mcp__h__good", json!({})), ("mcp__h__huge", json!({}))];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::project::{Project, binary};
-use crate::scripted_team::{FINAL, agent, answer_replies, team};
+use crate::scripted_team::{agent, answer_replies, team};
 use crate::waiting::wait_until;
 
 const CLIENT: &str = include_str!("../servers/runs.cjs");
@@ -22,8 +22,11 @@ const TIME_MAX: Duration = Duration::from_mins(2);
 fn config(delay_ms: u32, rest: &str) -> String {
     let winner = format!(
         r#"
-- when: {{system: "{FINAL}"}}
-  calls: [{{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}]
+- when: {{last: "<task>"}}
+  delay_ms: {delay_ms}
+  calls:
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}
+    - {{name: new_answer, arguments: {{content: "yes"}}}}
 {}"#,
         answer_replies("yes", "agent1", delay_ms).trim_start()
     );
@@ -142,7 +145,7 @@ fn a_run_is_started_followed_and_reported() {
         ("status", json!("delivered")),
         ("exit_code", json!(0)),
         ("winner", json!("agent1.1")),
-        ("answer", json!("final: yes")),
+        ("answer", json!("yes")),
         ("answers", json!(2)),
         ("undelivered_files", json!([])),
     ] {
@@ -209,11 +212,7 @@ fn files_kept_for_the_user_are_not_applied_by_clients() {
     let review = project(1, "delivery: review\n");
     let taken = run_server_steps(&review, &[], &steps);
     let sentences = taken[0]["progress"].as_array().unwrap();
-    for sentence in [
-        "answer agent1.1 was given",
-        "answer agent1.1 wins",
-        "the winner presents",
-    ] {
+    for sentence in ["answer agent1.1 was given", "answer agent1.1 wins"] {
         assert!(sentences.contains(&json!(sentence)), "{sentences:?}");
     }
     let ended = result_of(&taken[0]);

@@ -238,7 +238,7 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
-         enable_image_generation: true}}}}\norchestrator: {{context_paths: [{{path: out, \
+         enable_image_generation: true}}}}\norchestrator: {{coordination: {{write_mode: legacy}}, context_paths: [{{path: out, \
          permission: write}}]}}\n"
     );
     let project = Project::new().file("team.yaml", team).dir("out");

@@ -63,7 +63,8 @@ const NOTES: &[(&str, &str)] = &[
 
 #[test]
 fn the_winners_notes_are_given_to_later_sessions() {
-    let writable = format!("{KEEP}  context_paths: [{{path: out, permission: write}}]\n");
+    let keep = KEEP.replace("true}", "true, write_mode: legacy}");
+    let writable = format!("{keep}  context_paths: [{{path: out, permission: write}}]\n");
     let first = run(
         Project::new().dir("out"),
         &config(NOTES, "Notes of earlier agents", &writable),

@@ -414,6 +414,29 @@ fn a_symlink_of_a_project_leads_a_config_nowhere() {
 }
 
 #[test]
+fn a_symlink_of_a_project_leads_a_workspace_nowhere() {
+    let preview_in = |workspace: &str| {
+        let project = Project::new().dir("own").link("later", "../home/later");
+        let project = clone_with_links(project);
+        let cwd = format!("cwd: {}", project.path(workspace).display());
+        let project = project.config(&team(&[agent("a", &cwd, PREVIEWED)], ""));
+        project.args(["--config", ".massgen/config.yaml", "--dry-run", "x"])
+    };
+    for (workspace, reason) in [
+        ("lib", "out of"),
+        ("later", "out of"),
+        ("docs/hooks", "where `.git` is protected"),
+    ] {
+        let refused = preview_in(workspace).failure(2);
+        let stderr = refused.stderr();
+        assert!(stderr.contains(reason), "{workspace}: {stderr}");
+    }
+    for workspace in ["own", "sources", "private"] {
+        drop(preview_in(workspace).success());
+    }
+}
+
+#[test]
 fn a_path_inside_another_keeps_what_that_one_closes_unless_the_user_says_otherwise() {
     let open = |rest: &str| {
         format!(
@@ -447,6 +470,16 @@ fn a_path_inside_another_keeps_what_that_one_closes_unless_the_user_says_otherwi
     ] {
         drop(clone_with_links(preview(&[task], &open(rest))).success());
     }
+    // A closed path closes what it leads to.
+    let links = "orchestrator: {context_paths: [{path: ., permission: write, hidden_paths: [sub/secret], protected_paths: [sources]}]}\n";
+    for (task, reason) in [
+        ("x @private/x", "hidden from agents"),
+        ("x @src/main.rs:w", "the config or the run protects it"),
+    ] {
+        let refused = clone_with_links(preview(&[task], links)).failure(2);
+        assert!(refused.stderr().contains(reason), "{task}");
+    }
+    drop(clone_with_links(preview(&["x @src/main.rs"], links)).success());
     // What was listed for reading is not open for writing.
     let rest = open("}, {path: .git, permission: read");
     drop(clone_with_links(preview(&["x @.git/hooks/:w"], &rest)).failure(2));

@@ -217,7 +217,7 @@ fn a_run_that_went_well_is_completed() {
     assert_eq!(result["error"], Value::Null);
     assert_eq!(
         result["winner"],
-        json!({"agent": "second", "label": "agent2.1"})
+        json!({"agent": "second", "label": "agent2.1", "reason": "most_votes"})
     );
     let vote = |voter: &str| json!({"agent": voter, "candidate": "second", "label": "agent2.1", "reason": "it is good"});
     assert_eq!(result["votes"], json!([vote("first"), vote("second")]));

@@ -17,9 +17,7 @@ fn project(paths: &[&str]) -> Project {
     let project = Project::new();
     let place = project.path("").display().to_string();
     let place = place.trim_end_matches('/');
-    let mut replies =
-        "- {when: {offers: new_answer}, calls: [{name: new_answer, arguments: {content: done}}]}\n"
-            .to_owned();
+    let mut replies = String::new();
     for path in paths.iter().chain(&["made.txt"]) {
         for call in [
             format!("read_text_file, arguments: {{path: {place}/{path}}}"),
@@ -28,7 +26,7 @@ fn project(paths: &[&str]) -> Project {
             writeln!(replies, "- calls: [{{name: {call}}}]").unwrap();
         }
     }
-    replies.push_str("- {text: done, repeat: true}\n");
+    replies.push_str("- calls: [{name: new_answer, arguments: {content: done}}]\n");
     let rest = "orchestrator: {context_paths: [{path: ., permission: write}]}\n";
     let config = team(&[agent("a", "cwd: w", &replies)], rest);
     project.file("conf/team.yaml", config)
@@ -67,4 +65,36 @@ fn a_symlink_to_the_config_of_a_run_stays() {
     let config = fs::read_to_string(ended.project().path("team.yaml")).unwrap();
     assert!(config.contains("context_paths"), "{config}");
     assert!(ended.project().path("made.txt").exists());
+}
+
+#[test]
+fn a_cell_of_a_batch_does_not_change_what_the_batch_obeys() {
+    let calls = ["team.yaml", "tasks.jsonl", "made.txt"].map(|name| {
+        format!(
+            "- calls: [{{name: execute_command, arguments: {{command: \"rm -f {{{{cwd}}}}/{name}; \
+             echo agent > {{{{cwd}}}}/{name}\"}}}}]\n"
+        )
+    });
+    let replies = format!(
+        "{}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n",
+        calls.concat()
+    );
+    let keys = "cwd: w\nenable_mcp_command_line: true";
+    let task = "{\"id\": \"c0\", \"text\": \"x\", \"project\": {\"path\": \"app\"}}\n";
+    let ended = Project::new()
+        .file("app/team.yaml", team(&[agent("a", keys, &replies)], ""))
+        .file("app/tasks.jsonl", task)
+        .args([
+            "batch",
+            "run",
+            "app/tasks.jsonl",
+            "--config",
+            "app/team.yaml",
+        ])
+        .success();
+    let applied = ended.then(["batch", "apply", "last", "c0", "--yes"]).run();
+    let read = |name: &str| fs::read_to_string(applied.project().path(name)).unwrap();
+    assert_eq!(read("app/made.txt"), "agent\n", "{}", applied.stderr());
+    assert_eq!(read("app/tasks.jsonl"), task);
+    assert!(read("app/team.yaml").contains("agents:"));
 }

@@ -187,13 +187,12 @@ fn opening_all(project: &Project, text: &str) -> String {
     metadata.to_string()
 }
 
-/// Returns a config whose final agent writes `new.txt` into the project, if it may.
+/// Returns a config whose agent writes `new.txt` into the project, if it may.
 fn writing_process(project: &Project) -> String {
     let arguments = json!({"path": project.path("new.txt"), "content": "new"});
     let replies = format!(
-        "- when: {{system: \"{FINAL}\", last: \"Present\"}}\n  \
+        "- when: {{last: \"<task>\"}}\n  \
          calls: [{{name: write_file, arguments: {arguments}}}]\n\
-         - when: {{system: \"{FINAL}\"}}\n  text: presented\n  repeat: true\n\
          - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n  repeat: true\n"
     );
     team(&[agent("a", "cwd: w", &replies)], "")

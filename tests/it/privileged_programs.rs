@@ -60,7 +60,9 @@ fn run(
         coordination + &calls_of(last)
     );
     let keys = format!("cwd: w1\nenable_mcp_command_line: true\n{keys}");
-    let rest = format!("orchestrator: {{context_paths: [{{path: ., permission: write}}]}}\n{rest}");
+    let rest = format!(
+        "orchestrator: {{coordination: {{write_mode: legacy}}, context_paths: [{{path: ., permission: write}}]}}\n{rest}"
+    );
     let config = team(&[agent("one", &keys, &replies)], &rest);
     let config = config.replace("{{root}}", &root(&project));
     let arguments = ["--config", "team.yaml", "--yes", "task"];
@@ -228,6 +230,35 @@ fn programs_are_looked_up_where_no_agent_may_write() {
     );
 }
 
+#[test]
+fn the_search_path_of_a_config_leads_to_no_agent() {
+    let run_tool = |directory: &str| {
+        let project = Project::new()
+            .file("count.sh", "#!/bin/sh\nhelper\n")
+            .file(".venv/bin/helper", "#!/bin/sh\necho of the user\n");
+        make_program(&project.path("count.sh"));
+        make_program(&project.path(".venv/bin/helper"));
+        let directory = directory.replace("{root}", &root(&project));
+        let tool = format!(
+            "tools: [{{name: count, command: [./count.sh], description: d, env: {{PATH: \
+             '{directory}:/usr/bin:/bin'}}, schema: {{type: object}}}}]"
+        );
+        let calls = [
+            write("bin/helper", "#!/bin/sh\necho of the agent\n"),
+            command("chmod +x bin/helper"),
+            ("custom_tool__count", json!({})),
+        ];
+        call_results(&run(project, (&tool, ""), &calls, &[]))[2].clone()
+    };
+    for directory in ["bin", "./bin"] {
+        let read = run_tool(directory);
+        assert!(read.contains("helper: not found"), "{directory}: {read}");
+    }
+    // Control: no agent writes to a directory with a protected name.
+    let read = run_tool("{root}/.venv/bin");
+    assert!(read.contains("of the user"), "{read}");
+}
+
 /// Runs the server of the file `path` of the project in the final phase, after its agent has
 /// rewritten it, and returns what its tool answers.
 fn answer_after_rewriting(path: &str, keys: &str) -> String {
@@ -336,4 +367,50 @@ fn a_file_that_a_server_with_a_secret_names_is_protected() {
     assert_eq!(rewrite("env: {A: b}"), [SERVER, ""]);
     // Control: a server that has no more access than the agent is part of what it works on.
     assert_eq!(rewrite("permission: read"), ["agent\n", "agent\n"]);
+}
+
+#[test]
+fn a_script_of_a_program_with_a_secret_is_protected_with_the_way_to_it() {
+    const NAMES: [&str; 5] = [
+        "count.sh",
+        "link.sh",
+        "second.sh",
+        "missing.sh",
+        "directory",
+    ];
+    let rewritten = |words: &str| {
+        let tool = format!(
+            "tools: [{{name: count, command: [{words}], description: d, env: {{A: b}}, schema: \
+             {{type: object}}}}]"
+        );
+        let project = Project::new()
+            .file("count.sh", SHELL_HOOK)
+            .link("link.sh", "second.sh")
+            .link("second.sh", "count.sh")
+            .link("directory", ".");
+        make_program(&project.path("count.sh"));
+        let change = |name: &str| {
+            let path = format!("{}/{name}", root(&project));
+            command(&format!("rm -f {path}; echo agent > {path}; true"))
+        };
+        let calls = NAMES.map(change);
+        let finished = run(project, (&tool, ""), &[], &calls);
+        assert_eq!(finished.code(), Some(4), "{words}: {}", finished.stderr());
+        let is_rewritten = |name: &&str| {
+            let path = finished.project().path(name);
+            std::fs::read_to_string(path).is_ok_and(|text| text == "agent\n")
+        };
+        NAMES.into_iter().filter(is_rewritten).collect::<Vec<_>>()
+    };
+    for (words, expected) in [
+        ("./link.sh", "missing.sh directory"),
+        ("./directory/count.sh", "link.sh second.sh missing.sh"),
+        ("./missing.sh", "count.sh link.sh second.sh directory"),
+        (
+            "/bin/sh, ./missing.sh",
+            "count.sh link.sh second.sh directory",
+        ),
+    ] {
+        assert_eq!(rewritten(words).join(" "), expected, "{words}");
+    }
 }

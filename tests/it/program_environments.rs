@@ -226,13 +226,13 @@ fn make_executable(project: &Project, path: &str) {
 
 #[test]
 fn the_pager_sees_nothing_of_a_strangers_variables() {
-    let writes = format!(
-        "- when: {{system: \"{FINAL}\", lacks: nothing, last: Write}}\n  \
-         calls: [{{name: write_file, arguments: {{path: \"{{{{cwd}}}}/new.txt\", content: x}}}}]\n\
-         - when: {{system: \"{FINAL}\"}}\n  text: presented\n  repeat: true\n\
-         - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n  repeat: true\n"
-    );
-    let project = Project::new().config(&team(&[agent("a", "cwd: w", &writes)], ""));
+    let writes = r#"
+- when: {last: Write}
+  calls: [{name: write_file, arguments: {path: "{{cwd}}/new.txt", content: x}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+  repeat: true
+"#;
+    let project = Project::new().config(&team(&[agent("a", "cwd: w", writes)], ""));
     let script = reporting_script(&project);
     let project = with_harmful_env(project).file("pager", script);
     make_executable(&project, "pager");
@@ -384,7 +384,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
             "no"
         });
         let finished = project
-            .args(["--config", "team.yaml", "task", "--ask-file"])
+            .args(["--config", "team.yaml", "task", "--approval-socket"])
             .args([&socket])
             .run();
         drop(approvals);

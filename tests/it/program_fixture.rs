@@ -236,7 +236,9 @@ impl ProgramFixture {
             directories: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap())
                 .unwrap(),
             env: &self.env(dialect),
-            variables: &ConfigVariables::default(),
+            config_env: config
+                .sandbox_config()
+                .added_env(&ConfigVariables::default()),
             home: AbsPath::new(self.path("home")).as_ref(),
         });
         ProgramEnvironment::with_safeguards(dialect, ToolFilter::default(), held, layers)

@@ -15,10 +15,7 @@ use crate::scripted_team::{agent, team};
 
 /// Replies of an agent that writes `made.txt` into the current directory when it presents.
 const WRITES: &str = r#"
-- when: {system: "the final agent", last: "made.txt"}
-  text: "presented"
-- when: {system: "the final agent"}
-  calls: [{name: write_file, arguments: {path: "{{cwd}}/made.txt", content: "made"}}]
+- calls: [{name: write_file, arguments: {path: "{{cwd}}/made.txt", content: "made"}}]
 - calls: [{name: new_answer, arguments: {content: done}}]
   repeat: true
 "#;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use massgen::ballot::WinnerReason;
 use massgen::error::{Error, ExitStatus};
 use massgen::event::{
     CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, ModelEvent, RunEvent,
@@ -27,7 +28,7 @@ use massgen::spending::TokenUsage;
 use massgen::spending::money::Money;
 use massgen::world::store::event_log::{self, LogReader};
 use massgen::world::store::records::metadata::RunMetadata;
-use massgen::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
+use massgen::world::store::records::record_paths::{CoordinationLayout, RunRecordPaths};
 use massgen::world::store::records::{Recorder, STATUS_INTERVAL};
 use massgen::world::store::redact::Redactor;
 use secrecy::SecretString;
@@ -45,8 +46,8 @@ fn label(index: usize, ordinal: u32) -> AnswerLabel {
     AnswerLabel { agent, ordinal }
 }
 
-fn recorder(logs: &Path, attempts: AttemptLayout) -> Recorder {
-    let places = RunRecordPaths::create(&AbsPath::new(logs).unwrap(), attempts, 1).unwrap();
+fn recorder(logs: &Path, layout: CoordinationLayout) -> Recorder {
+    let places = RunRecordPaths::create(&AbsPath::new(logs).unwrap(), layout, 1).unwrap();
     let meta = RunMetadata {
         query: "what: is\n- this?".to_owned(),
         config_path: AbsPath::new("/p/team.yaml"),
@@ -59,11 +60,11 @@ fn recorder(logs: &Path, attempts: AttemptLayout) -> Recorder {
     Recorder::start(places, &meta, redactor).unwrap()
 }
 
-fn start_event(attempt: u32) -> Event {
+fn start_event(restart: u32) -> Event {
     Event::Run(RunEvent::RunStarted {
         question: Arc::from("what is this?"),
         agents: vec![agent("zeta"), agent("alpha")],
-        attempt,
+        restart,
     })
 }
 
@@ -81,6 +82,7 @@ fn answer_event(id: &str, label: AnswerLabel, content: &str) -> Event {
         content: Arc::from(content),
         snapshot: Some("/p/.massgen/temp/run/agent1.1".to_owned()),
         check_results: None,
+        changes: None,
         plan: None,
     })
 }
@@ -113,7 +115,7 @@ fn end_event() -> Event {
 fn whole_run() -> Vec<Event> {
     let (first, second) = SECRET.split_at(9);
     vec![
-        start_event(1),
+        start_event(0),
         Event::Model(ModelEvent::ModelRequestStarted {
             agent: agent("alpha"),
             model: "m".into(),
@@ -157,6 +159,7 @@ fn whole_run() -> Vec<Event> {
         Event::Coordination(CoordinationEvent::WinnerSelected {
             agent: agent("alpha"),
             label: label(0, 1),
+            reason: WinnerReason::OnlyAnswer,
             votes: vec![(agent("alpha"), 1)],
         }),
         Event::Delivery(DeliveryEvent::FinalStarted {
@@ -184,7 +187,7 @@ fn record_all(recorder: &mut Recorder, events: &[Event]) {
 /// Writes the records of a run, and returns the turn's directory.
 fn write_records() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), AttemptLayout::One);
+    let mut recorder = recorder(dir.path(), CoordinationLayout::One);
     let turn = recorder.paths().turn().as_path().to_owned();
     record_all(&mut recorder, &whole_run());
     assert!(recorder.finish().is_none());
@@ -311,7 +314,7 @@ fn the_status_tells_how_the_run_ended() {
             "active_agent": "alpha",
             "completion_percentage": 100,
             "is_final_presentation": true,
-            "attempt": 1,
+            "restart": 0,
         },
         "agents": {
             "alpha": {
@@ -406,9 +409,9 @@ fn the_metadata_can_be_read_back() {
 #[test]
 fn streamed_pieces_become_few_events_in_their_order() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), AttemptLayout::One);
+    let mut recorder = recorder(dir.path(), CoordinationLayout::One);
     let log = recorder.paths().turn().join("events.jsonl");
-    record_all(&mut recorder, &[start_event(1)]);
+    record_all(&mut recorder, &[start_event(0)]);
     let words: Vec<String> = (0..5000).map(|word| format!("{word} ")).collect();
     for word in &words {
         record_all(&mut recorder, &[text("alpha", word)]);
@@ -475,8 +478,8 @@ fn a_reader_that_skips_lines_reads_the_rest_as_if_it_had_read_them() {
 #[test]
 fn a_reader_never_sees_half_a_status() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), AttemptLayout::One);
-    record_all(&mut recorder, &[start_event(1)]);
+    let mut recorder = recorder(dir.path(), CoordinationLayout::One);
+    record_all(&mut recorder, &[start_event(0)]);
     let status = recorder.paths().status_file();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -504,10 +507,10 @@ fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
     };
     // Returns nothing if the machine stopped for longer than the interval.
     let record_two = |dir: &Path| {
-        let mut recorder = recorder(dir, AttemptLayout::One);
+        let mut recorder = recorder(dir, CoordinationLayout::One);
         assert_eq!(recorder.status_due(), None);
         let began = Instant::now();
-        record_all(&mut recorder, &[start_event(1)]);
+        record_all(&mut recorder, &[start_event(0)]);
         assert_eq!(answers(&recorder), Some(0));
         assert_eq!(recorder.status_due(), None);
         record_all(&mut recorder, &[answer_event("alpha", label(0, 1), "a")]);
@@ -527,26 +530,26 @@ fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
 }
 
 #[test]
-fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
+fn each_coordination_has_its_own_records_and_automation_finds_the_latest() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), AttemptLayout::Several);
+    let mut recorder = recorder(dir.path(), CoordinationLayout::Several);
     let turn = recorder.paths().turn().as_path().to_owned();
-    let restart = Event::Run(RunEvent::AttemptRestarted {
+    let restart = Event::Run(RunEvent::CoordinationRestarted {
         reason: "too short".to_owned(),
         instructions: "say more".to_owned(),
     });
-    let first = [start_event(1), answer_event("alpha", label(0, 1), "short")];
+    let first = [start_event(0), answer_event("alpha", label(0, 1), "short")];
     record_all(&mut recorder, &first);
     record_all(
         &mut recorder,
-        &[restart, start_event(2), final_answer("long"), end_event()],
+        &[restart, start_event(1), final_answer("long"), end_event()],
     );
-    let attempt = |path: &str| read_json(&turn.join(path))["coordination"]["attempt"].as_u64();
-    assert_eq!(attempt("attempt_1/status.json"), Some(1));
-    assert_eq!(attempt("attempt_2/status.json"), Some(2));
-    assert_eq!(attempt("status.json"), Some(2));
+    let number = |path: &str| read_json(&turn.join(path))["coordination"]["restart"].as_u64();
+    assert_eq!(number("restart_0/status.json"), Some(0));
+    assert_eq!(number("restart_1/status.json"), Some(1));
+    assert_eq!(number("status.json"), Some(1));
     assert_eq!(read(&turn.join("final/alpha/answer.txt")), "long");
-    assert!(turn.join("attempt_1/coordination_events.json").is_file());
+    assert!(turn.join("restart_0/coordination_events.json").is_file());
     let status = recorder.paths().status_file();
     assert_eq!(status.as_path(), turn.join("status.json"));
 }
@@ -554,9 +557,9 @@ fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
 #[test]
 fn an_interrupted_run_is_recorded_as_incomplete() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), AttemptLayout::One);
+    let mut recorder = recorder(dir.path(), CoordinationLayout::One);
     let turn = recorder.paths().turn().as_path().to_owned();
-    record_all(&mut recorder, &[start_event(1), text("zeta", "half a sen")]);
+    record_all(&mut recorder, &[start_event(0), text("zeta", "half a sen")]);
     assert!(recorder.finish().is_none());
     let status = read_json(&turn.join("status.json"));
     assert_eq!(status["is_complete"], false);
@@ -570,7 +573,7 @@ fn runs_that_begin_at_the_same_time_have_their_own_logs() {
     let dir = tempfile::tempdir().unwrap();
     let names: BTreeSet<String> = std::thread::scope(|scope| {
         let begin = || {
-            recorder(dir.path(), AttemptLayout::One)
+            recorder(dir.path(), CoordinationLayout::One)
                 .paths()
                 .name()
                 .to_owned()
@@ -630,9 +633,9 @@ fn child_that_writes_to_a_full_disk() {
     let Some(dir) = std::env::var_os(CHILD_DIR).map(PathBuf::from) else {
         return;
     };
-    let mut recorder = recorder(&dir, AttemptLayout::One);
+    let mut recorder = recorder(&dir, CoordinationLayout::One);
     let turn = recorder.paths().turn().clone();
-    record_all(&mut recorder, &[start_event(1)]);
+    record_all(&mut recorder, &[start_event(0)]);
     let filler = fill_directory(&dir);
     let long = "all work and no play\n".repeat(250);
     let errors: Vec<Error> = (0..40)

@@ -22,7 +22,7 @@ use crate::repetition::repetitions;
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
-const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
+const WRITE_HERE: &str = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths:\n    - {path: ., permission: write}\n";
 const FAILS: &str = "- error: {message: \"invalid api key\"}\n  repeat: true\n";
 
 /// Returns the directory of the newest run's records.
@@ -47,7 +47,7 @@ fn logged_decisions(project: &Project) -> Vec<String> {
         "dropped_out",
         "winner_selected",
         "final_answer",
-        "attempt_restarted",
+        "coordination_restarted",
         "coordination_stopped",
     ];
     kinds
@@ -229,7 +229,7 @@ fn restarts_of_the_whole_coordination_are_replayed() {
     check(
         &team(&agents, rest),
         0,
-        &["attempt_restarted", "final_answer"],
+        &["coordination_restarted", "final_answer"],
     );
 }
 
@@ -831,7 +831,7 @@ fn damage_in_the_middle_of_a_record_is_reported() {
 fn an_agent_that_was_out_of_time_is_so_again() {
     let (finished, turn) = small_run();
     let events = r#"
-{"type":"run_started","question":"go","agents":["a","b"],"attempt":1}
+{"type":"run_started","question":"go","agents":["a","b"],"restart":0}
 {"type":"model_request_started","agent":"a","model":"m"}
 {"type":"model_request_started","agent":"b","model":"m"}
 {"type":"replied","agent":"a","calls":[],"stop":"done"}
@@ -840,7 +840,7 @@ fn an_agent_that_was_out_of_time_is_so_again() {
 {"type":"answers_shown","agent":"b","labels":["agent1.1"]}
 {"type":"model_request_started","agent":"b","model":"m"}
 {"type":"dropped_out","agent":"b","reason":"its round timed out","timed_out":true}
-{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[["a",0]]}
+{"type":"winner_selected","agent":"a","label":"agent1.1","reason":"only_answer","votes":[["a",0]]}
 {"type":"final_started","agent":"a"}
 {"type":"model_request_started","agent":"a","model":"m"}
 {"type":"replied","agent":"a","calls":[],"stop":"done"}

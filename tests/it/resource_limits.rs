@@ -308,6 +308,8 @@ fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
             ("Max msgqueue size", 204_800),
             ("Max locked memory", 1 << 20),
             ("Max core file size", 1),
+            ("Max nice priority", 0),
+            ("Max realtime priority", 0),
         ] {
             let expected = hard_limit(&own, name).min(most);
             assert_eq!(hard_limit(&limits, name), expected, "level {level}: {name}");
@@ -356,6 +358,43 @@ fn no_command_takes_requests_that_the_whole_machine_shares() {
         assert_eq!(output, "Function not implemented", "level {level}");
     }
     assert_eq!(run_unsandboxed(None, REQUESTS), "made");
+}
+
+/// Asks for memory in huge pages, in each way that there is, and prints how that ended.
+const HUGE_PAGES: &str = r#"
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+private, huge = 0x22, 0x40000
+def end(result):
+    return errno.errorcode[ctypes.get_errno()] if result in (-1, ctypes.c_void_p(-1).value) else "made"
+for flags in (private, private | huge):
+    print("mmap", end(libc.mmap(None, 2 << 20, 3, flags, -1, 0)))
+for flags in (0, 4):
+    print("memfd", end(libc.memfd_create(b"x", flags)))
+"#;
+
+#[test]
+fn no_command_takes_huge_pages_of_the_machine() {
+    let project = project(None, HUGE_PAGES);
+    for level in [
+        SandboxLevel::Overlay,
+        SandboxLevel::Namespaces,
+        SandboxLevel::Landlock,
+    ]
+    .into_iter()
+    .filter(|level| is_supported(*level))
+    {
+        let output = run_and_read(
+            sandbox_command(&project, None, level),
+            &[PYTHON, "attack.py"],
+        );
+        let expected = "mmap made\nmmap ENOMEM\nmemfd made\nmemfd ENOMEM";
+        assert_eq!(output, expected, "level {level}");
+    }
+    let output = run_unsandboxed(None, HUGE_PAGES);
+    assert!(output.ends_with("memfd made\nmemfd made"), "{output}");
 }
 
 /// Opens pseudoterminals until there are no more.

@@ -1,5 +1,5 @@
-//! Settings of the machine that only root can read, and commands that root starts: they see the
-//! others. Each test has an `/etc` of its own, in a mount namespace of its own.
+//! Settings of the machine that only some users can read, and commands that one of them starts: they
+//! see what all users see. Each test has an `/etc` of its own, in a mount namespace of its own.
 
 use std::process::{Command, Output};
 
@@ -45,6 +45,37 @@ show='cat /etc/secret'
 sh -c "$show"
 echo inside
 "$0" sandbox --sandbox "$1" -- sh -c "$show 2>&1; true"
+"#;
+
+/// Mounts an `/etc` with settings of a user and of a group, and prints them as that user and as a
+/// member of that group, outside and inside a sandbox.
+const USER_SCRIPT: &str = r#"
+set -e
+mkdir -p etc/service etc/members etc/unlisted etc/foreign
+cp -a /etc/passwd /etc/group /etc/ld.so.c* etc || true
+echo OPEN > etc/service/open
+echo OPEN > etc/unlisted/open
+echo CLOSED > etc/service/own
+echo CLOSED > etc/service/of_group
+echo CLOSED > etc/members/key
+echo CLOSED > etc/foreign/key
+chmod 600 etc/service/own
+chown 65533 etc/service/own
+chmod 640 etc/service/of_group
+chmod 710 etc/members
+chgrp 65532 etc/service/of_group etc/members
+chmod 711 etc/unlisted
+chmod 700 etc/foreign
+chown -R 65533:65533 "$HOME" .
+chown 0:0 etc etc/service etc/service/open etc/unlisted etc/foreign
+chown 65533:65532 etc/members etc/service/of_group
+chown 0 etc/members etc/service/of_group
+mount --bind etc /etc
+show='cat /etc/service/* /etc/members/key /etc/unlisted/open /etc/foreign/key'
+user='setpriv --reuid=65533 --regid=65533 --groups=65532'
+$user sh -c "$show" || true
+echo inside
+$user "$0" sandbox --sandbox "$1" -- sh -c "$show; true"
 "#;
 
 /// Runs `script` with massgen's binary and `arguments` in a mount namespace of its own.
@@ -105,4 +136,23 @@ fn commands_of_root_see_the_settings_that_all_users_can_read() {
     assert!(outside.contains("OPEN"), "{outside}");
     assert!(!inside.contains("CLOSED"), "{inside}");
     assert!(inside.contains("OPEN"), "{inside}");
+}
+
+#[test]
+fn commands_of_a_user_do_not_see_the_settings_of_the_user_and_of_its_groups() {
+    if !is_possible() {
+        println!("skipped: this needs root and namespaces");
+        return;
+    }
+    for level in ["overlay", "namespaces"] {
+        let ran = run_in_mount_namespace(USER_SCRIPT, &[level]);
+        let errors = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{errors}");
+        let printed = String::from_utf8_lossy(&ran.stdout);
+        let (outside, inside) = printed.split_once("inside").unwrap();
+        assert_eq!(outside.matches("CLOSED").count(), 3, "{outside}");
+        assert_eq!(outside.matches("OPEN").count(), 2, "{outside}");
+        assert!(!inside.contains("CLOSED"), "{inside}");
+        assert_eq!(inside.matches("OPEN").count(), 2, "{inside}{errors}");
+    }
 }

@@ -75,7 +75,7 @@ const HELPS: &str = r#"
   repeat: true
 "#;
 
-const DELIVERS: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
+const DELIVERS: &str = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths: [{path: out, permission: write}]\n";
 
 pub(crate) fn project() -> Project {
     let agents = [agent("a", "cwd: wa", WORKS), agent("b", "cwd: wb", HELPS)];
@@ -294,7 +294,7 @@ fn a_restarted_run_can_be_resumed_after_every_record() {
     let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
     let record = FinishedRecord::of(Project::new().config(&team(&agents, rest)).dir("out"));
     let expected = &count_events(&read_events(&record.log));
-    assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
+    assert_eq!(expected["- coordination_restarted"], 1, "{expected:?}");
     let ends = record
         .bytes
         .iter()

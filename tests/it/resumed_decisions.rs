@@ -13,10 +13,7 @@ use crate::terminal::Terminal;
 
 /// Answers, and writes a file of the project when it presents.
 const DELIVERS: &str = r#"
-- when: {system: "the final agent", last: "out/new.txt"}
-  text: "the result"
-- when: {system: "the final agent"}
-  calls: [{name: write_file, arguments: {path: "{{cwd}}/out/new.txt", content: "new\n"}}]
+- calls: [{name: write_file, arguments: {path: "{{cwd}}/out/new.txt", content: "new\n"}}]
 - calls: [{name: new_answer, arguments: {content: "an answer"}}]
 "#;
 

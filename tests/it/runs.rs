@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::project::{FinishedCommand, Project};
+use crate::project::{FinishedCommand, Project, events};
 
 /// Text that only the final phase's system message contains.
 pub(crate) const FINAL: &str = "the final agent";
@@ -62,8 +62,7 @@ pub(crate) fn build_replies(file: &str, content: &str, last: &str) -> String {
     )
 }
 
-pub(crate) const WRITE_HERE: &str =
-    "orchestrator:\n  context_paths:\n    - {path: ., permission: write}\n";
+pub(crate) const WRITE_HERE: &str = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths:\n    - {path: ., permission: write}\n";
 pub(crate) const FAILS: &str = r#"
 - error: {message: "invalid api key"}
   repeat: true
@@ -210,6 +209,78 @@ fn a_failing_agent_drops_out_and_the_others_continue() {
         "{}",
         finished.stderr()
     );
+}
+
+#[test]
+fn an_agent_whose_calls_get_nowhere_stops_soon() {
+    let unknown = |number| format!("- calls: [{{name: no_such_tool_{number}, arguments: {{}}}}]\n");
+    let missing = "- calls: [{name: read_text_file, arguments: {path: none.txt}}]\n";
+    let two_answers = "- calls: [{name: new_answer, arguments: {content: a}}, \
+                       {name: new_answer, arguments: {content: b}}]\n";
+    for (replies, cause) in [
+        (
+            (0..10).map(unknown).collect(),
+            "none of its tool calls in 10 replies in a row is valid",
+        ),
+        (
+            vec![missing.to_owned(); 4],
+            "it made the same calls with the same results 4 times in a row",
+        ),
+        (
+            vec![two_answers.to_owned(); 6],
+            "its decisions were rejected too often",
+        ),
+    ] {
+        let run = |replies: String| {
+            let agents = [agent("one", "w", &replies)];
+            Project::new().config(&team(&agents, "")).args(["hello"])
+        };
+        let stopped = run(format!("{}  repeat: true\n", replies.concat())).failure(1);
+        let err = stopped.stderr();
+        assert!(err.contains(cause), "{err}");
+        let answer = format!(
+            "- when: {{system: \"{FINAL}\"}}\n  text: final\n{}\
+             - calls: [{{name: new_answer, arguments: {{content: red}}}}]\n",
+            replies[1..].concat()
+        );
+        run(answer).success();
+    }
+}
+
+#[test]
+fn calls_of_a_reply_that_the_output_limit_cut_are_not_carried_out() {
+    let cut =
+        "- stop: length\n  calls: [{name: write_file, arguments: {path: f.txt, content: half}}]\n";
+    let whole = "- when: {last: the output limit cut this reply}\n  \
+                 calls: [{name: write_file, arguments: {path: f.txt, content: whole}}]\n\
+                 - calls: [{name: new_answer, arguments: {content: done}}]\n";
+    let run = |replies: &str| {
+        let agents = [agent("one", "w", replies)];
+        Project::new().config(&team(&agents, "")).args(["write"])
+    };
+    let finished = run(&format!("{cut}{whole}")).success();
+    assert_eq!(events(&finished, "tool_called").len(), 1);
+    let stopped = run(&format!("{cut}  repeat: true\n")).failure(1);
+    let cause = "the output limit cut 3 replies with calls in a row; raise `max_tokens`";
+    assert!(stopped.stderr().contains(cause), "{}", stopped.stderr());
+}
+
+#[test]
+fn of_a_vote_and_an_answer_in_one_reply_the_one_that_can_count_does() {
+    let both = "- calls: [{name: vote, arguments: {agent_id: agent2, reason: fine}}, \
+                {name: new_answer, arguments: {content: red}}]\n  repeat: true\n";
+    let other = "- calls: [{name: new_answer, arguments: {content: blue}}]\n\
+                 - calls: [{name: vote, arguments: {agent_id: agent1, reason: fine}}]\n";
+    let agents = [agent("one", "", both), agent("two", "", other)];
+    let finished = Project::new()
+        .config(&team(
+            &agents,
+            "orchestrator: {skip_final_presentation: true}",
+        ))
+        .args(["which?"])
+        .success();
+    assert_eq!(events(&finished, "answered").len(), 2);
+    assert_eq!(events(&finished, "voted").len(), 2);
 }
 
 #[test]
@@ -469,7 +540,7 @@ fn two_write_paths_both_take_files() {
     let last = r#"calls:
     - {name: write_file, arguments: {path: "{{cwd}}/one/a.txt", content: "1"}}
     - {name: write_file, arguments: {path: "{{cwd}}/two/b.txt", content: "2"}}"#;
-    let paths = "orchestrator:\n  context_paths:\n    - {path: one, permission: write}\n    - {path: two, permission: write}\n";
+    let paths = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths:\n    - {path: one, permission: write}\n    - {path: two, permission: write}\n";
     let agents = [agent("one", "w1", &build_replies("draft", "x", last))];
     let project = Project::new()
         .dir("one")

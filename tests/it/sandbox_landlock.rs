@@ -363,6 +363,18 @@ fn rights_that_reach_beyond_the_user_are_not_given_away() {
 }
 
 #[test]
+fn no_socket_signals_a_process_that_its_owner_chose() {
+    let signalled_by = |request: &str| {
+        format!(
+            "fcntl.ioctl(socket.socketpair()[0], {request}, os.getpid().to_bytes(4, \"little\"))"
+        )
+    };
+    // `FIOASYNC`, `FIOSETOWN` and `SIOCSPGRP`.
+    check_each_python("yes", &[&signalled_by("0x5452")]);
+    check_each_python("no", &[&signalled_by("0x8901"), &signalled_by("0x8902")]);
+}
+
+#[test]
 fn everyday_tools_work_in_the_workspace() {
     let git = "git -c user.name=a -c user.email=a@b";
     let script = format!(

@@ -261,7 +261,8 @@ fn a_server_in_a_container_writes_where_it_may() {
 fn check_final(project: Project) {
     let cwd = project.path("").display().to_string();
     let cwd = cwd.trim_end_matches('/').to_owned();
-    let rest = "orchestrator: {context_paths: [{path: '{{cwd}}/given', permission: write}, \
+    let rest = "orchestrator: {coordination: {write_mode: legacy}, \
+                context_paths: [{path: '{{cwd}}/given', permission: write}, \
                 {path: '{{cwd}}/served'}]}";
     let write = json!({"path": format!("{cwd}/given/made.txt"), "content": "of the final agent"});
     let run = |text: &str| json!({ "line": text.replace("{{cwd}}", &cwd) });

@@ -292,6 +292,27 @@ fn a_hard_link_to_a_protected_name_is_reported_and_new_names_are_written() {
 }
 
 #[test]
+fn what_a_command_sees_in_a_file_is_applied_whatever_attributes_it_sets() {
+    let line = "python3 -c '
+import os
+for name in [\"app/main.py\", \"new.txt\"]:
+    open(name, \"w\").write(\"kept\")
+    for mark in [\"overlay.massgen.removed\", \"massgen.removed\", \"plain\"]:
+        os.setxattr(name, \"user.\" + mark, b\"y\")
+'";
+    for setup in StagingSetup::STAGED
+        .into_iter()
+        .filter(|setup| setup.is_supported())
+    {
+        let project = project(setup);
+        let answer = call(&project, setup, line);
+        assert_eq!(answer["success"], true, "{setup:?}: {answer}");
+        assert_eq!(text(&project, "src/app/main.py"), "kept", "{setup:?}");
+        assert_eq!(text(&project, "src/new.txt"), "kept", "{setup:?}");
+    }
+}
+
+#[test]
 fn ordinary_changes_are_applied_and_the_rest_is_reported() {
     let line = "
         set -e

@@ -149,7 +149,7 @@ fn the_winner_makes_no_skills_and_no_types_of_subagents_in_the_project() {
     );
     let rest = "orchestrator:\n  context_paths: [{path: ., permission: write}]\n  \
                 coordination: {use_skills: true, skills_directory: own, enable_subagents: true, \
-                subagent_types: [explorer]}\n";
+                subagent_types: [explorer], write_mode: legacy}\n";
     let project = Project::new()
         .file("team.yaml", team(&[agent("a", "cwd: w", &replies)], rest))
         .file("own/one/SKILL.md", skill_text("description: d"))

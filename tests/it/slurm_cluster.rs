@@ -16,7 +16,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-use crate::ssh_server::start_ssh_server;
 use crate::waiting::wait_until;
 
 /// Timeout of anything that the cluster is waited for.
@@ -115,16 +114,6 @@ impl SlurmCluster {
                 kill_by_id(pid);
             }
         }
-    }
-
-    /// Starts a server of SSH; `bin/ssh` of the cluster is `ssh` that reaches it.
-    pub(crate) fn start_ssh(&mut self) {
-        let settings = format!(
-            "SetEnv SLURM_CONF={}/slurm.conf\n",
-            self.dir.path().display()
-        );
-        let server = start_ssh_server(self.dir.path(), &settings);
-        self.daemons.push(("sshd".to_owned(), server.process));
     }
 
     fn daemon(&mut self, name: &str, arguments: &[&str]) {

@@ -1,44 +1,10 @@
-//! A real server of SSH on this machine, and an `ssh` that reaches it with a key of its own.
-#![expect(clippy::disallowed_types, reason = "a server writes a log")]
+//! A machine that a real server of SSH reaches, and an `ssh` with a key of its own.
 
-use std::fs::{self, File};
-use std::net::TcpStream;
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use crate::project::make_program;
-use crate::slurm_cluster::{TIME_MAX, free_ports};
-use crate::waiting::wait_until;
-
-/// The address of this machine.
-const LOOPBACK: &str = "127.0.0.1";
-
-/// A running server.
-pub(crate) struct SshServer {
-    pub(crate) process: Child,
-}
-
-/// Starts a server whose files are in `dir`. `bin/ssh` there is `ssh` that reaches it under any name.
-pub(crate) fn start_ssh_server(dir: &Path, settings: &str) -> SshServer {
-    let port = free_ports(1)[0];
-    let address = format!("Port {port}\nListenAddress {LOOPBACK}\n{settings}");
-    write_server_files(dir, &address);
-    write_ssh(dir, &format!("-p {port} -o HostName={LOOPBACK}"));
-    fs::create_dir_all("/run/sshd").unwrap();
-    let log = File::create(dir.join("sshd.log")).unwrap();
-    let process = Command::new("/usr/sbin/sshd")
-        .args(["-D", "-e", "-f"])
-        .arg(dir.join("sshd_config"))
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().unwrap())
-        .stderr(log)
-        .spawn()
-        .expect("install SSH: apt-get install openssh-server");
-    wait_until("sshd", TIME_MAX, || {
-        TcpStream::connect((LOOPBACK, port)).is_ok()
-    });
-    SshServer { process }
-}
 
 /// Makes a machine with processes and a loopback of its own. `bin/ssh` in `dir` reaches it under any name,
 /// and each connection has a machine that ends with it.

@@ -296,7 +296,7 @@ const DELIVERS_FILE: &str = r#"
 - calls: [{name: new_answer, arguments: {content: "a"}}]
 "#;
 
-const DELIVERS: &str = "orchestrator:\n  context_paths: [{path: out, permission: write}]\n";
+const DELIVERS: &str = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths: [{path: out, permission: write}]\n";
 
 #[test]
 fn the_final_agent_reads_messages_before_it_ends() {

@@ -27,8 +27,8 @@ use crate::terminal::{ENTER, ESCAPE, Terminal};
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
 const ENABLED: &str = "orchestrator:\n  coordination: {enable_subagents: true}\n";
-const ENABLED_WITH_OUT: &str = "orchestrator:\n  coordination: {enable_subagents: true}\n  \
-                                context_paths: [{path: out, permission: write, \
+const ENABLED_WITH_OUT: &str = "orchestrator:\n  coordination: {enable_subagents: true, \
+                                write_mode: legacy}\n  context_paths: [{path: out, permission: write, \
                                 hidden_paths: [secret]}]\n";
 
 /// Has two subagents count, and answers with what they found.
@@ -368,7 +368,7 @@ fn without_the_key_or_the_tool_there_are_no_subagents() {
     let guarded = "cwd: wa\n      folder_guard: {read: [out], write: []}";
     let denied = format!("{enabled}permissions: {{deny: [tool(spawn_subagents)]}}\n");
     check(
-        &enabled.replace("enable_subagents: true", ""),
+        &enabled.replace("enable_subagents: true, ", ""),
         "not-offered",
     );
     check(&enabled.replace("cwd: wa", excluded), "not-offered");

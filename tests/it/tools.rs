@@ -287,6 +287,11 @@ fn edits_match_exactly_once() {
     ]});
     call_successfully(&gate, "edit_file", &two);
     assert_eq!(disk.text("ws/a.txt"), "\u{feff}1\r\n2\r\ntwo\r\n");
+    disk.file("ws/mixed.txt", "a\r\nb\r\nc\nd\n");
+    let mixed = |old: &str, new: &str| json!({"path": "mixed.txt", "edits": [{"oldText": old, "newText": new}]});
+    call_successfully(&gate, "edit_file", &mixed("a\nb", "1\n2"));
+    call_successfully(&gate, "edit_file", &mixed("2\nc", "2\n3"));
+    assert_eq!(disk.text("ws/mixed.txt"), "1\r\n2\r\n3\nd\n");
     let overlapping = json!({"path": "b.txt", "content": "aaa"});
     call_successfully(&gate, "write_file", &overlapping);
     let edits = json!({"path": "b.txt", "edits": [{"oldText": "aa", "newText": "b"}]});

@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime};
 use massgen::delivery::choice::DeliveryChoice;
 use massgen::world::delivery::planning::plan;
 use massgen::world::delivery::store::DeliverySource;
-use massgen::world::delivery::transaction::{apply, select_hunks};
+use massgen::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use massgen::world::delivery::undo::{ChangedFilePolicy, UndoDirection};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
@@ -787,7 +787,7 @@ fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
     let parts = BTreeMap::from([(0, last_of_two_hunks())]);
     let takes = vec![DeliveryChoice::Leave];
     let takes = select_hunks(&delivery, &mut planned, takes, &parts).unwrap();
-    apply(&delivery, &planned, &takes, None).unwrap();
+    apply(&delivery, &planned, &takes, SelectionOrigin::Default, None).unwrap();
     drop(delivery);
     let mine = fixture.text("rw/long").replace("\n15\n", "\nmine\n");
     fixture.write("rw/long", &mine);

@@ -19,7 +19,7 @@ fn left_by(calls: &[&str]) -> String {
          - calls: [{{name: new_answer, arguments: {{content: answer}}}}]\n\
          - calls: [{{name: vote, arguments: {{agent_id: agent1, reason: good}}}}]\n  repeat: true\n"
     );
-    let paths = "orchestrator:\n  context_paths: [{path: src, permission: write}]";
+    let paths = "orchestrator:\n  coordination: {write_mode: legacy}\n  context_paths: [{path: src, permission: write}]";
     let finished = Project::new()
         .config(&team(&[agent("a", "", &replies)], paths))
         .file("src/old", "the user's\n")

@@ -22,11 +22,12 @@ fn project(rest: &str) -> Project {
     let after = AFTER.replace('\n', "\\n");
     let winner = format!(
         r#"
-- when: {{system: "{FINAL}"}}
+- when: {{last: "<task>"}}
   calls:
     - {{name: read_text_file, arguments: {{path: "{{{{cwd}}}}/out/a.txt"}}}}
     - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/a.txt", content: "{after}"}}}}
     - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/out/made.txt", content: "made\n"}}}}
+    - {{name: new_answer, arguments: {{content: "yes"}}}}
 {}"#,
         answer_replies("yes", "agent1", 1).trim_start()
     );
@@ -433,9 +434,8 @@ fn pasted_text_opens_nothing_at_the_page_without_an_answer() {
 #[test]
 fn what_a_context_path_closes_is_opened_only_after_an_answer() {
     let replies = "
-- {when: {offers: new_answer}, calls: [{name: new_answer, arguments: {content: done}}]}
 - calls: [{name: write_file, arguments: {path: '[PROJECT]/.git/hooks/x', content: made}}]
-- {text: f, repeat: true}
+- calls: [{name: new_answer, arguments: {content: done}}]
 ";
     let rest =
         "orchestrator: {context_paths: [{path: ., permission: write, hidden_paths: [private]}]}\n";
@@ -582,7 +582,7 @@ fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_i
     cancel();
     let resumed = server.post(&target("continue"), &json!({}));
     assert_eq!(resumed.status, 200, "{resumed:?}");
-    // An answer to the first question of the earlier attempt is none to that of this one.
+    // An answer to the question before the interruption does not answer the one after it.
     assert_ne!(asked(), first);
     let once = json!({"answer": "once"});
     let answered = server.post(&target(&format!("approvals/{first}")), &once);
@@ -760,7 +760,7 @@ fn answers_are_compared_with_the_project_and_with_each_other() {
 
 #[test]
 fn a_failed_check_and_an_open_question_wait_for_the_page() {
-    let rest = "checks: [{name: never, command: test ! -e made.txt}]\non_check_failure: ask\n";
+    let rest = "checks: [{name: never, command: 'false'}]\non_check_failure: ask\n";
     let server = start_server(rest);
     let run = server.start_run(&json!({"task": "change a"}));
     let mut page = server.stream(&run, None);
@@ -782,8 +782,7 @@ fn a_failed_check_and_an_open_question_wait_for_the_page() {
 /// The reply to the page waits for the outcome, which is there only after the checks.
 #[test]
 fn a_reviewed_delivery_whose_checks_fail_is_reverted() {
-    let server =
-        start_server("delivery: review\nchecks: [{name: never, command: test ! -e made.txt}]\n");
+    let server = start_server("delivery: review\nchecks: [{name: never, command: 'false'}]\n");
     let run = server.start_run(&json!({"task": "change a"}));
     let mut page = server.stream(&run, None);
     page.question("delivery");

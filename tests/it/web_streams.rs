@@ -358,7 +358,7 @@ fn write_long_log(log: &std::path::Path, events: u64) {
     let mut text = String::new();
     for seq in 1..=events {
         let event = match seq {
-            1 => json!({"type": "run_started", "question": "q", "agents": ["ann"], "attempt": 1}),
+            1 => json!({"type": "run_started", "question": "q", "agents": ["ann"], "restart": 0}),
             last if last == events => {
                 json!({"type": "run_ended", "status": "delivered", "summary": "done"})
             }

@@ -248,6 +248,8 @@ def main():
         elif method == "tools/list" and MODE == "endless":
             long = [{**described(f"t{request}", {}), "description": "x" * 4_000_000}]
             say({"id": request, "result": {"tools": long, "nextCursor": "more"}})
+        elif method == "tools/list" and MODE == "again":
+            say({"id": request, "result": {"tools": listed(), "nextCursor": "the same"}})
         elif method == "tools/list":
             say({"id": request, "result": {"tools": listed()}})
         elif method in ("resources/list", "prompts/list") and PAGED_LISTS:

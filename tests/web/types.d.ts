@@ -8,7 +8,7 @@ type UsageRow = Usage & {agent: string, model: string, phase: string};
 
 type Limits = {max_cost_usd?: string | null, max_tokens_total?: number | null, max_tool_calls?: number | null,
   orchestrator_timeout_seconds?: number | null, max_iterations?: number | null};
-type RunSection = {limits?: Limits, task: string, agents: string[], attempt: number,
+type RunSection = {limits?: Limits, task: string, agents: string[], restart: number,
   phase: 'starting' | 'coordinating' | 'presenting' | 'delivering' | 'ended', is_stopped: boolean,
   status: string | null, summary: string | null, elapsed_ms: number, usage: Usage,
   tool_calls: number, warnings: string[], more_warnings: number,
@@ -62,9 +62,9 @@ type BatchCell = {id: string, state: string, attempts: number, host: string | nu
   cost_is_complete?: boolean, duration_ms?: number, files?: number};
 type TagRow = {tag: string, cells: number, successes: number, completed: number, partial: number, failed: number,
   cost_usd: number, cost_is_complete: boolean, p50_ms: number, p95_ms: number, winners: Record<string, number>};
-type BatchReply = {id: string, tasks: string, began: string, counts: Record<string, number>, spent_usd: number,
-  money: {limit_usd: number, taken_usd: number, spent_usd: number} | null, pause: string | null, is_cancelled: boolean,
-  failures: {id: string, state: string, at: string, reason: string}[], rows: TagRow[], more_rows: number,
+type BatchReply = {id: string, tasks: string, began: string, counts: Record<string, number>,
+  money: {limit_usd: number | null, spent_usd: number}, is_cancelled: boolean,
+  rows: TagRow[], more_rows: number,
   cells: BatchCell[], matching: number};
 type Team = Limits & {id: string, name: string, agents: {id: string, model: string | null}[], stages?: string[] | null, review?: boolean};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],

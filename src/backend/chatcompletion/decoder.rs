@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallError};
 use crate::backend::chatcompletion::reasoning::ReasoningCollector;
+use crate::backend::chatcompletion::thoughts::ThoughtSplitter;
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::{ModelRequest, ReplyEvent};
@@ -27,6 +28,7 @@ pub(super) struct ChatCompletionsDecoder<'a> {
     conversation: &'a Conversation,
     calls: ToolCallAssembler,
     reasoning: ReasoningCollector,
+    thoughts: ThoughtSplitter,
     tools: Arc<[ToolOffer]>,
     /// The text so far, as long as it may be a call that is written as text.
     text: Option<String>,
@@ -41,6 +43,7 @@ impl<'a> ChatCompletionsDecoder<'a> {
             conversation: request.conversation,
             calls: ToolCallAssembler::default(),
             reasoning: ReasoningCollector::new(echo),
+            thoughts: ThoughtSplitter::default(),
             tools: Arc::clone(&request.tools),
             text: (!request.tools.is_empty()).then(String::new),
             usage: TokenUsage::default(),
@@ -50,6 +53,8 @@ impl<'a> ChatCompletionsDecoder<'a> {
 
     /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let rest = self.thoughts.finish();
+        let rest = (!rest.is_empty()).then(|| self.add_text(rest));
         let (mut calls, call_fields) = self.calls.finish(self.conversation)?;
         if calls.is_empty() {
             calls.extend(self.text_call());
@@ -61,11 +66,29 @@ impl<'a> ChatCompletionsDecoder<'a> {
         let echo = (!echo_fields.is_empty()).then(|| ReplyEvent::Echo(echo_fields.into()));
         let end = ReplyEvent::End(self.stop.unwrap_or_default());
         let calls = calls.into_iter().map(ReplyEvent::Call);
-        Ok(calls.chain(echo).chain([end]).collect())
+        Ok(rest
+            .into_iter()
+            .chain(calls)
+            .chain(echo)
+            .chain([end])
+            .collect())
     }
 }
 
 impl ChatCompletionsDecoder<'_> {
+    /// Adds `text` to the reply.
+    fn add_text(&mut self, text: String) -> ReplyEvent {
+        // A longer text cannot be a call.
+        self.text = self
+            .text
+            .take()
+            .filter(|before| before.len().saturating_add(text.len()) <= TEXT_CALL_BYTES_MAX);
+        if let Some(buffered_text) = &mut self.text {
+            buffered_text.push_str(&text);
+        }
+        ReplyEvent::Text(text)
+    }
+
     /// Returns the call that a whole reply consists of, if it is written as text.
     fn text_call(&mut self) -> Option<CallRequest> {
         let text = self.text.take()?;
@@ -117,14 +140,12 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
             .unwrap_or(&Value::Null);
         events.extend(self.reasoning.add(delta).map(ReplyEvent::Reasoning));
         if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
-            events.push(ReplyEvent::Text(text.to_owned()));
-            // A text that is too long to be a call is no longer kept.
-            self.text = self
-                .text
-                .take()
-                .filter(|before| before.len().saturating_add(text.len()) <= TEXT_CALL_BYTES_MAX);
-            if let Some(buffered_text) = &mut self.text {
-                buffered_text.push_str(text);
+            let (thought, text) = self.thoughts.split(text);
+            if !thought.is_empty() {
+                events.push(ReplyEvent::Reasoning(thought));
+            }
+            if !text.is_empty() {
+                events.push(self.add_text(text));
             }
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);

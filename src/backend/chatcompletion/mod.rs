@@ -10,6 +10,7 @@ use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::decoder::ChatCompletionsDecoder;
 use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::chatcompletion::request::{encode_message, request_body, request_parameters};
+use crate::backend::chatcompletion::short_ids::{requires_short_ids, shorten_ids};
 use crate::backend::conversation::ChatMessage;
 use crate::backend::remote::wire::{RefusalRemedy, ReplyDecoder, WireCodec};
 use crate::config::BackendConfig;
@@ -17,6 +18,8 @@ use crate::config::vendors::{ReasoningEcho, reasoning_echo};
 
 mod calls;
 mod decoder;
+mod thoughts;
+mod short_ids;
 mod reasoning;
 mod request;
 
@@ -28,6 +31,8 @@ pub(super) struct ChatCompletionsCodec {
     echo: ReasoningEcho,
     /// How much of the reasoning of earlier replies is sent back, as the vendor has demanded.
     echo_policy: Mutex<ReasoningEchoPolicy>,
+    /// Whether ids of calls have nine letters and digits.
+    has_short_ids: bool,
 }
 
 impl ChatCompletionsCodec {
@@ -40,6 +45,7 @@ impl ChatCompletionsCodec {
                 .reasoning_echo
                 .unwrap_or_else(|| reasoning_echo(config.vendor.name, url, &config.model)),
             echo_policy: Mutex::default(),
+            has_short_ids: requires_short_ids(config),
         }
     }
 }
@@ -55,10 +61,14 @@ impl WireCodec for ChatCompletionsCodec {
             .echo_policy
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        new_messages
-            .iter()
-            .filter_map(|message| encode_message(message, policy))
-            .collect()
+        let encoded = new_messages.iter().filter_map(|message| {
+            let mut message = encode_message(message, policy)?;
+            if self.has_short_ids {
+                shorten_ids(&mut message);
+            }
+            Some(message)
+        });
+        encoded.collect()
     }
 
     fn adapt_to_refusal(&self, message: &str) -> RefusalRemedy {

@@ -9,6 +9,7 @@ use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
+use crate::tools::portable_schema::fold_alternatives;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -72,7 +73,7 @@ fn encode_tool(offer: &ToolOffer) -> Value {
         "function": {
             "name": offer.name,
             "description": offer.description,
-            "parameters": offer.parameters,
+            "parameters": fold_alternatives(&offer.parameters),
         },
     })
 }

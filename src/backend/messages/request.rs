@@ -11,6 +11,7 @@ use crate::backend::messages::strict_tools::StrictToolLimits;
 use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
+use crate::tools::portable_schema::fold_alternatives;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -65,7 +66,7 @@ fn encode_tool(offer: &ToolOffer, strict_schema: Option<Value>) -> Value {
     let mut tool = json!({
         "name": offer.name,
         "description": offer.description,
-        "input_schema": strict_schema.unwrap_or_else(|| offer.parameters.clone()),
+        "input_schema": strict_schema.unwrap_or_else(|| fold_alternatives(&offer.parameters)),
     });
     if is_strict && let Some(tool) = tool.as_object_mut() {
         tool.insert("strict".to_owned(), Value::Bool(true));

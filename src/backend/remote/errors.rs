@@ -60,7 +60,20 @@ const CONTEXT_TOO_LONG_PHRASES: &[&str] = &[
     "exceeds the available context size",
     "reduce the length of the messages",
     "request too large for",
+    "greater than the context length",
+    "context size has been exceeded",
+    "longer than the model's context length",
+    "exceeded max context length",
+    "maximum prompt length is",
+    "exceeded model token limit",
+    "range of input length should be",
+    "context shift is disabled",
+    // Ollama has cut the user's message away.
+    "no user query found in messages",
 ];
+
+/// How the TLS library begins its message about a certificate that it does not accept.
+const BAD_CERTIFICATE: &str = "invalid peer certificate";
 
 /// What Google writes, in lower case, when a quota will not be available again soon. Each of its
 /// 429s mentions plan and billing, so that proves nothing.
@@ -131,6 +144,10 @@ impl RemoteErrors {
         let cause = self.quote(&root.to_string());
         if error.is_connect() {
             let message = format!("cannot be reached at `{}`: {cause}", self.url);
+            if cause.starts_with(BAD_CERTIFICATE) {
+                let hint = "name a file with the certificate of its authority in `SSL_CERT_FILE`";
+                return self.permanent(&format!("{message} (hint: {hint})"));
+            }
             let system = root.downcast_ref::<std::io::Error>();
             let is_refused =
                 system.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
@@ -168,9 +185,13 @@ impl RemoteErrors {
         ))
     }
 
-    /// Returns the error that nothing arrived for too long.
+    /// Returns the error that the header of the response, or more of its body, did not arrive in
+    /// time.
     pub(super) fn idle_timed_out(&self, silence: Duration) -> BackendError {
-        self.transient(&format!("sent nothing for {} s", silence.as_secs_f64()))
+        let seconds = silence.as_secs_f64();
+        self.transient(&format!(
+            "did not send the next part of its response in {seconds} s"
+        ))
     }
 
     /// Returns the error that more arrived than the limit allows.

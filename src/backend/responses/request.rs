@@ -10,6 +10,7 @@ use crate::backend::responses::output::kind;
 use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
 use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
+use crate::tools::portable_schema::fold_alternatives;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -48,7 +49,7 @@ fn encode_tool(offer: &ToolOffer) -> Value {
         "type": "function",
         "name": offer.name,
         "description": offer.description,
-        "parameters": offer.parameters,
+        "parameters": fold_alternatives(&offer.parameters),
         "strict": false,
     })
 }

@@ -94,7 +94,7 @@ impl ScriptedReplies {
     /// recording may be cut in its last reply.
     pub(crate) fn parse_recording(text: &str, name: &str) -> Result<(Self, RecordingEnd)> {
         let malformed = |error: YamlReadError| {
-            malformed_script(format!("the recording `{name}` is malformed: {error}"))
+            malformed_script(format!("the recording `{name}` cannot be read: {error}"))
         };
         let error = match read_typed(text) {
             Ok(list) => return Ok((list, RecordingEnd::Complete)),

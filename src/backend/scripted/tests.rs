@@ -267,7 +267,7 @@ fn a_recording_that_was_corrupted_is_an_error() {
     let text = "# massgen recording\nreplies:\n- {\"txt\": 1}\n- {}\n";
     let error = ScriptedReplies::parse_recording(text, "a.yaml").unwrap_err();
     assert!(
-        error.to_string().contains("`a.yaml` is malformed"),
+        error.to_string().contains("`a.yaml` cannot be read"),
         "{error}"
     );
 }

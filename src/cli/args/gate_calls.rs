@@ -27,6 +27,10 @@ pub(crate) struct ToolArguments {
 // Arguments of `massgen sandbox`.
 #[derive(Args, Debug)]
 pub(crate) struct SandboxArguments {
+    /// Run the command on your write paths as an answer would leave them, and discard what it
+    /// writes: `last/agent2.1`, or `last` for the answer that won. Default agent: its author.
+    #[arg(long, value_name = "RUN[/ANSWER]")]
+    pub answer: Option<String>,
     /// On whose behalf, and in which sandbox, the call is made.
     #[command(flatten)]
     pub caller: CallerArguments,

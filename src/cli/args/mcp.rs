@@ -101,7 +101,7 @@ pub(crate) struct OrchestrateArguments {
         value_parser = clap::value_parser!(u32).range(1..=8))]
     pub parallel: u32,
     /// Unix socket of a program that answers approval requests. Default: deny.
-    #[arg(long, alias = "ask-file", value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET")]
     pub approval_socket: Option<String>,
     /// File with model prices. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
@@ -124,6 +124,6 @@ pub(crate) struct TransportArguments {
     pub token_file: Option<String>,
     /// Also accept requests from other machines that use this host name. Default: only this
     /// machine.
-    #[arg(long, alias = "reached-as", value_name = "NAME", requires = "http")]
+    #[arg(long, value_name = "NAME", requires = "http")]
     pub allowed_host: Vec<String>,
 }

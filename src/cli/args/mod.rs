@@ -4,7 +4,7 @@
 //! Types that derive `Args` have `//` comments, because clap prints a doc comment of theirs as the
 //! help of the command that contains them.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{ArgPredicate, PossibleValuesParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -26,6 +26,8 @@ use crate::cli::help::{
     PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
     SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
+use crate::config::Strategy;
+use crate::config::copies::COPIES_MAX;
 use crate::config::keys::workflow::ITERATION_LIMIT_MAX;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
@@ -118,7 +120,22 @@ pub(crate) struct RunArguments {
     /// Give the agents access to the current directory: `ro` to read, `rw` to let the final
     /// agent write too. Default: no access unless the config gives it.
     #[arg(long, value_name = "ACCESS")]
+    #[arg(default_value_if("best_of", ArgPredicate::IsPresent, "rw"))]
     pub cwd_context: Option<CwdContext>,
+    /// Make this number of independent attempts, in copies of the current directory, and deliver
+    /// the best that passes the checks: `--strategy best-of` and `--cwd-context rw`, with the
+    /// agents of the team in turn. On a terminal, the delivery is reviewed. Default: the agents of
+    /// the team.
+    #[arg(long, value_name = "COUNT", value_parser = parse_attempt_count)]
+    pub best_of: Option<u32>,
+    /// How the winner is found: `consensus`, `best-of` or `first-pass`. Default: from the config,
+    /// or `consensus`.
+    #[arg(long, value_name = "STRATEGY", value_parser = parse_strategy)]
+    pub strategy: Option<Strategy>,
+    /// Command that an answer must pass, run on your files as the answer would leave them; repeat
+    /// it for several. It is added to `checks` of the config. Default: only those.
+    #[arg(long, value_name = "COMMAND", value_parser = parse_check)]
+    pub check: Vec<String>,
     /// Also write the final answer to this file. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
@@ -149,7 +166,7 @@ pub(crate) struct RunArguments {
     pub delivery: DeliveryArguments,
     /// Unix socket of a program that answers approval requests instead of the terminal.
     /// Default: ask on the terminal; without a terminal, deny.
-    #[arg(long, alias = "ask-file", value_name = "SOCKET")]
+    #[arg(long, value_name = "SOCKET")]
     pub approval_socket: Option<String>,
     /// Directory in which scripts leave messages for the running agents, as files `msg_*.json`
     /// with `{"content": "text", "target_agents": ["name"]}`; without `target_agents` for all.
@@ -158,7 +175,7 @@ pub(crate) struct RunArguments {
     pub inbox_dir: Option<String>,
     /// File with answers to the pipeline's clarifying questions, passed verbatim to every role.
     /// Default: ask on the terminal; without a terminal, use the agents' assumptions.
-    #[arg(long, alias = "answers", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub clarifications: Option<String>,
     /// File with model prices. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
@@ -273,6 +290,13 @@ pub(crate) fn backend_types() -> PossibleValuesParser {
     PossibleValuesParser::from(names)
 }
 
+fn parse_check(text: &str) -> Result<String, &'static str> {
+    match text.trim() {
+        "" => Err("expected a shell command, such as `cargo test -q`"),
+        command => Ok(command.to_owned()),
+    }
+}
+
 fn parse_seconds(text: &str) -> Result<u64, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected whole seconds, at least 1"),
@@ -289,6 +313,18 @@ fn parse_token_count(text: &str) -> Result<u64, &'static str> {
         Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
         Ok(count) => Ok(count),
     }
+}
+
+fn parse_attempt_count(text: &str) -> Result<u32, String> {
+    let count = text.parse::<u32>().ok();
+    let count = count.filter(|count| (1..=COPIES_MAX).contains(count));
+    count.ok_or_else(|| format!("expected a whole number from 1 to {COPIES_MAX}"))
+}
+
+fn parse_strategy(text: &str) -> Result<Strategy, &'static str> {
+    let mut strategies = Strategy::ALL.into_iter();
+    let strategy = strategies.find(|strategy| strategy.name() == text);
+    strategy.ok_or("expected `consensus`, `best-of` or `first-pass`")
 }
 
 pub(crate) fn parse_job_count(text: &str) -> Result<usize, &'static str> {
@@ -386,7 +422,7 @@ pub(crate) enum CliCommand {
     /// Replay a recorded run offline with this version, and compare the agents' decisions.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
-    /// Run many tasks, each on its own copy of its project; show, compare and deliver the results.
+    /// Run many tasks, each on its own copy of its project; show and deliver the results.
     #[command(subcommand, arg_required_else_help = false)]
     Batch(BatchCommand),
     /// Show, revert and reset the work of a pipeline's roles.
@@ -609,7 +645,7 @@ pub(crate) struct ApplyArguments {
     /// How a pipeline's result reaches your git history: `merge` adds a merge commit with all
     /// commits of the roles to your branch, `squash` adds one commit, `none` delivers files
     /// only. Default: `merge` in a project, else `none`.
-    #[arg(long, alias = "as", value_name = "MODE")]
+    #[arg(long, value_name = "MODE")]
     pub history: Option<HistoryModeArgument>,
     /// After a merge or squash, push your branch to this remote with your git. Default: do not
     /// push.
@@ -625,7 +661,7 @@ pub(crate) enum HistoryModeArgument {
     /// One commit.
     Squash,
     /// Files only, without a commit.
-    #[value(name = "none", alias = "files")]
+    #[value(name = "none")]
     Files,
 }
 

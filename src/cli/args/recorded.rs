@@ -2,6 +2,7 @@
 //! with.
 
 use clap::Parser as _;
+use clap::error::ContextKind;
 
 use crate::cli::args::{CliArguments, DeliveryArguments, LIMIT_FLAGS, RunArguments};
 use crate::config::examples;
@@ -13,14 +14,24 @@ impl RunArguments {
     /// shows the run, is not taken over.
     ///
     /// # Errors
-    /// The run was started with a flag that reaches outside the directory, or weakens the isolation
-    /// of commands: it must be typed again, because records can come with a project.
+    /// The recorded command line cannot be parsed, or it has a flag that reaches outside the
+    /// directory or weakens the isolation of commands: that one must be typed again, because records
+    /// can come with a project.
     pub(crate) fn with_recorded(&self, words: &[String]) -> Result<Self> {
         let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-        let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
-            // Flags that this version does not know: only the typed ones hold.
-            return Ok(self.clone());
-        };
+        let CliArguments { run: recorded, .. } =
+            CliArguments::try_parse_from(words).map_err(|error| {
+                let flag = error
+                    .get(ContextKind::InvalidArg)
+                    .map(|flag| format!(" (`{flag}`)"));
+                let message = format!(
+                    "the recorded command line of the run cannot be parsed{}",
+                    flag.unwrap_or_default()
+                );
+                Error::new(ErrorKind::Usage, message).with_hint(
+                    "resume it with the version of massgen that started it, or give the task again",
+                )
+            })?;
         let Self {
             task: _,
             config,
@@ -29,6 +40,9 @@ impl RunArguments {
             base_url,
             system_message,
             cwd_context,
+            best_of,
+            strategy,
+            check,
             output_file: _,
             output_format: _,
             automation: _,
@@ -73,9 +87,14 @@ impl RunArguments {
             arguments.system_message = arguments.system_message.or(system_message);
         }
         arguments.cwd_context = arguments.cwd_context.or(cwd_context);
+        arguments.best_of = arguments.best_of.or(best_of);
+        arguments.strategy = arguments.strategy.or(strategy);
         arguments.orchestrator_timeout = arguments.orchestrator_timeout.or(orchestrator_timeout);
         if arguments.rate_limit.is_empty() {
             arguments.rate_limit = rate_limit;
+        }
+        if arguments.check.is_empty() {
+            arguments.check = check;
         }
         arguments.limits = arguments.limits.or(limits);
         if arguments.delivery == DeliveryArguments::default() {

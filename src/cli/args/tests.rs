@@ -1,34 +1,16 @@
 //! Tests of the command line's arguments.
 
 use super::*;
+use crate::error::ErrorKind;
 
 /// Checks that the two command lines mean the same.
 #[track_caller]
-fn check(former: &str, current: &str) {
+fn check(line: &str, same: &str) {
     let parse = |line: &str| {
         let words = std::iter::once("massgen").chain(line.split(' '));
         format!("{:?}", CliArguments::try_parse_from(words).unwrap())
     };
-    assert_eq!(parse(former), parse(current), "{former}");
-}
-
-#[test]
-fn former_names_of_flags_and_values_still_work() {
-    check("--ask-file s task", "--approval-socket s task");
-    check("--answers f task", "--clarifications f task");
-    check("--sandbox A task", "--sandbox overlay task");
-    check("--sandbox B task", "--sandbox namespaces task");
-    check("--sandbox C task", "--sandbox landlock task");
-    check("apply last --as files", "apply last --history none");
-    check("apply last --as squash", "apply last --history squash");
-    check(
-        "mcp serve --http --reached-as n",
-        "mcp serve --http --allowed-host n",
-    );
-    check(
-        "mcp orchestrate --config f --ask-file s",
-        "mcp orchestrate --config f --approval-socket s",
-    );
+    assert_eq!(parse(line), parse(same), "{line}");
 }
 
 #[test]
@@ -74,4 +56,19 @@ fn limits_are_written_as_the_flags_that_set_them() {
         let words = ["--max-iterations".to_owned(), count.to_owned()];
         assert!(run_arguments(&words).is_err(), "{count}");
     }
+}
+
+#[test]
+fn a_recorded_command_line_that_cannot_be_parsed_is_not_taken_for_an_empty_one() {
+    let recorded = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        RunArguments::default().with_recorded(&words)
+    };
+    assert!(recorded(&["--review", "task"]).unwrap().delivery.review);
+    let error = recorded(&["--review", "--flag-of-tomorrow", "task"]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(
+        error.to_string().contains("`--flag-of-tomorrow`"),
+        "{error}"
+    );
 }

@@ -11,14 +11,11 @@ use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, finish_interrupted_deliveries};
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
-use crate::delivery::hunks::hunks;
-use crate::delivery::line_diff::LineDiff;
-use crate::delivery::patch_name::quote_patch_name;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::path::{AbsPath, RelPath};
+use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
-use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
+use crate::world::delivery::patch::write_patch;
 use crate::world::delivery::portable_layer::create_portable_layer;
 use crate::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, used_deliveries,
@@ -48,7 +45,7 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
         for difference in delivery.differences() {
             let difference = difference?;
             if let Some(path) = difference.path.below(&work) {
-                write_difference(&difference, &path, &mut patch);
+                write_patch(&difference, &path, &mut patch);
             }
         }
     }
@@ -58,62 +55,6 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
     let files = create_portable_layer(&work, &paths, &cell.changes())?;
     cell.write_patch(&patch)?;
     Ok(u64::try_from(files).unwrap_or(u64::MAX))
-}
-
-/// Adds a change to a patch, in the format of git. Files that are not text are only named, in a
-/// line that git skips: they are in the layer. Git has no directories.
-fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut String) {
-    let is_directory = |side: &DiffSide| *side == DiffSide::Directory;
-    if is_directory(&difference.before) || is_directory(&difference.after) {
-        return;
-    }
-    let text = |side: &DiffSide| match side {
-        DiffSide::Nothing => Some(String::new()),
-        DiffSide::Text(text) => Some(text.clone()),
-        DiffSide::Binary { .. } | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => None,
-    };
-    let mut add = |line: String| out.push_str(&(line + "\n"));
-    let (Some(old_text), Some(new_text)) = (text(&difference.before), text(&difference.after))
-    else {
-        let name = quote_patch_name("", path);
-        add(format!("# not text, and only in `changes`: {name}"));
-        return;
-    };
-    let (old_name, new_name) = (quote_patch_name("a/", path), quote_patch_name("b/", path));
-    add(format!("diff --git {old_name} {new_name}"));
-    let mode = difference.modes.map_or(0o644, |(_, after)| after);
-    match (&difference.before, &difference.after, difference.modes) {
-        (DiffSide::Nothing, _, _) => add(format!("new file mode 100{:o}", mode & 0o777)),
-        (_, DiffSide::Nothing, _) => add("deleted file mode 100644".to_owned()),
-        (_, _, Some((before, after))) if before != after => {
-            add(format!("old mode 100{:o}", before & 0o777));
-            add(format!("new mode 100{:o}", after & 0o777));
-        }
-        _ => {}
-    }
-    if old_text == new_text {
-        return;
-    }
-    let header_name = |side: &DiffSide, name: &str| {
-        if *side == DiffSide::Nothing {
-            "/dev/null".to_owned()
-        } else {
-            // As in git, a tab ends a name with spaces.
-            let end = if name.contains(' ') { "\t" } else { "" };
-            format!("{name}{end}")
-        }
-    };
-    add(format!(
-        "--- {}",
-        header_name(&difference.before, &old_name)
-    ));
-    add(format!("+++ {}", header_name(&difference.after, &new_name)));
-    for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
-        add(hunk.header());
-        for (side, text) in &hunk.lines {
-            add(format!("{}{text}", side.sign()));
-        }
-    }
 }
 
 /// Runs `massgen batch apply`: delivers the changes of a cell to its project.
@@ -227,7 +168,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
             grants,
             source_dirs,
             began_ns,
-            attempt: source.attempt,
+            restart: source.restart,
             left_out_of_answers: source.left_out_of_answers,
         },
     ))

@@ -1,12 +1,12 @@
-//! How the run of a cell ended, from its event log: the result in the published schema, the cost of
-//! all its parts, and how long they took.
+//! How the run of a cell ended, from its event log: the result in the published schema, and the cost
+//! of all its parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::batch::next_step::{AttemptErrorOrigin, CellRunEnd};
+use crate::batch::next_step::CellRunEnd;
 use crate::batch::result::{CellChecks, checks_outcome};
 use crate::check_results::CheckResult;
 use crate::cli::batch::cell_run::logs_directory;
@@ -17,11 +17,10 @@ use crate::host::Host;
 use crate::id::AgentId;
 use crate::spending::money::Money;
 use crate::spending::totals::UsageTotals;
-use crate::world::io::clock::{self, LocalDateTime};
-use crate::world::store::event_log::LogEntry;
+use crate::world::io::clock;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
-use crate::world::store::runs::{self, RunDir};
+use crate::world::store::runs;
 
 /// The end of the run of a cell.
 #[derive(Debug)]
@@ -47,19 +46,19 @@ impl CellRunReport {
         RunRecords::default().report(Some(error), redactor)
     }
 
-    /// Reads the report of the last run in the directory of `host`, which ended with `error` if
-    /// there is one; attempts at the cell began at `attempt_starts`. `redactor` knows the secrets
-    /// of the run.
+    /// Reads the report of the last run in the directory of `host`, which worked for `run_time` and
+    /// ended with `error` if there is one. `redactor` knows the secrets of the run.
     pub(super) fn from_records(
         host: &Host,
-        attempt_starts: &[LocalDateTime],
+        run_time: Duration,
         error: Option<&Error>,
         redactor: &Redactor,
     ) -> Result<Self> {
-        let last_run = runs::list(&logs_directory(host))?
-            .into_iter()
-            .find(RunDir::is_own);
-        let mut records = RunRecords::default();
+        let last_run = runs::find_last_own(&logs_directory(host))?;
+        let mut records = RunRecords {
+            run_time,
+            ..RunRecords::default()
+        };
         if let Some(run) = last_run
             && run.has_log()?
         {
@@ -70,8 +69,10 @@ impl CellRunReport {
                     .manifest()
                     .map_or_else(|_| String::new(), |manifest| manifest.task),
             });
-            for entry in run.events()?.flatten() {
-                records.add(entry, attempt_starts);
+            for entry in run.events()?.intact_entries() {
+                if let Some(event) = entry?.event {
+                    records.add(event);
+                }
             }
         }
         records.report(error, redactor)
@@ -103,22 +104,12 @@ struct RunRecords {
     did_endpoints_fail: bool,
     /// The results of the checks after the last delivery, by name.
     delivery_checks: BTreeMap<String, CheckResult>,
-    last_event_time: Option<LocalDateTime>,
     /// How long the run worked, without the time between two attempts at the cell.
     run_time: Duration,
 }
 
 impl RunRecords {
-    fn add(&mut self, entry: LogEntry, attempt_starts: &[LocalDateTime]) {
-        if let Some(at) = entry.time() {
-            self.run_time = self
-                .run_time
-                .saturating_add(self.work_time_until(&at, attempt_starts));
-            self.last_event_time = Some(at);
-        }
-        let Some(event) = entry.event else {
-            return;
-        };
+    fn add(&mut self, event: Event) {
         event.add_to_totals(&mut self.usage);
         if let Event::Model(event) = &event {
             self.add_model_event(event);
@@ -137,25 +128,6 @@ impl RunRecords {
             self.delivery_checks.insert(name, finding.clone());
         }
         self.events.push(event);
-    }
-
-    /// Returns how long the run worked between its last event and the one at `at`: if an attempt
-    /// began in between, since then.
-    fn work_time_until(&self, at: &LocalDateTime, attempt_starts: &[LocalDateTime]) -> Duration {
-        let Some(last_event_time) = &self.last_event_time else {
-            return Duration::ZERO;
-        };
-        let is_between = |start: &&LocalDateTime| {
-            let start = start.unix_nanoseconds();
-            start > last_event_time.unix_nanoseconds() && start < at.unix_nanoseconds()
-        };
-        at.since(
-            attempt_starts
-                .iter()
-                .rev()
-                .find(is_between)
-                .unwrap_or(last_event_time),
-        )
     }
 
     /// Follows whether endpoints failed although requests were retried. An endpoint that refuses a
@@ -210,14 +182,12 @@ impl RunRecords {
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let totals = self.usage.run();
         Ok(CellRunReport {
-            // The log says nothing about the money of the batch and the origin of an error: the
-            // caller sets them.
+            // The log says nothing about the money of the batch: the caller sets that.
             end: CellRunEnd {
                 exit_code: status.code(),
                 has_answer,
                 is_out_of_money: false,
                 did_endpoints_fail: self.did_endpoints_fail,
-                error_origin: AttemptErrorOrigin::default(),
             },
             run_result,
             checks,

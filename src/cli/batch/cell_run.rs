@@ -2,8 +2,8 @@
 //! that was interrupted and is resumed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::batch::next_step::AttemptErrorOrigin;
 use crate::batch::task::{BatchTask, TaskProject};
 use crate::cli::args::{LimitArguments, RunArguments};
 use crate::cli::batch::cell_report::CellRunReport;
@@ -33,18 +33,17 @@ use crate::orchestrator::execution::{RunRequest, ShutdownSignal};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::resume::{InterruptedRun, find_interrupted};
+use crate::spending::money::Money;
 use crate::spending::shared_budget::SharedBudget;
 use crate::world::git::GitProgram;
 use crate::world::git::project::ProjectRepository;
-use crate::world::io::clock::LocalDateTime;
-use crate::world::store::batches::budget::CellBudget;
+use crate::world::store::batches::attempts::EarlierAttempts;
+use crate::world::store::batches::budget::AttemptBudget;
 use crate::world::store::batches::cells::CellDir;
-use crate::world::store::batches::claims::EarlierAttempts;
 use crate::world::store::batches::{BatchDir, BatchRecord};
-use crate::world::store::event_log::LogEntry;
 use crate::world::store::redact::Redactor;
 use crate::world::store::redacted_writer::RedactedWriter;
-use crate::world::store::runs::{self, RunDir, RunStatus};
+use crate::world::store::runs::{self, RunStatus};
 use crate::world::store::sessions;
 
 /// A cell whose run starts or is resumed.
@@ -58,77 +57,53 @@ pub(super) struct CellRun<'a> {
     pub(super) record: &'a BatchRecord,
     /// The task.
     pub(super) task: &'a BatchTask,
-    /// The number of this attempt, from 1.
-    pub(super) attempt: u32,
+    /// The directory of the cell.
+    pub(super) cell: CellDir,
+    /// Whether the work of the cell has a run that this attempt resumes.
+    pub(super) is_resumed: bool,
     /// The attempts before this one.
-    pub(super) earlier_attempts: EarlierAttempts,
-    /// The tokens that stop the run.
-    pub(super) stop: ShutdownSignal,
+    pub(super) earlier: &'a EarlierAttempts,
+    /// How long they worked on the run, in milliseconds.
+    pub(super) earlier_ms: u64,
+    /// The money and the notes of this attempt.
+    pub(super) budget: Arc<AttemptBudget>,
 }
 
 impl CellRun<'_> {
-    /// Returns when each attempt at the cell began.
-    fn attempt_starts(&self) -> Result<Vec<LocalDateTime>> {
-        let id = &self.task.id;
-        let attempts = 1..=self.batch.last_attempt(id)?;
-        let owners = attempts.filter_map(|attempt| self.batch.claim_owner(id, attempt));
-        Ok(owners
-            .filter_map(|owner| LocalDateTime::parse(&owner.since))
-            .collect())
-    }
-
-    /// Returns whether the work in `cell` has a run that this attempt resumes.
-    fn can_resume(&self, cell: &CellDir) -> bool {
-        cell.is_prepared() && self.earlier_attempts.can_resume(cell.first_attempt())
+    /// Reports the end of the run from its records.
+    fn report(
+        &self,
+        host: &Host,
+        error: Option<&Error>,
+        redactor: &Redactor,
+    ) -> Result<CellRunReport> {
+        let worked_ms = self.budget.note(Money::ZERO).worked_ms;
+        let run_time = Duration::from_millis(self.earlier_ms.saturating_add(worked_ms));
+        let mut report = CellRunReport::from_records(host, run_time, error, redactor)?;
+        report.end.is_out_of_money = self.budget.is_exhausted();
+        Ok(report)
     }
 }
 
 /// Runs a cell and reports how that ended. An error of the run is part of the report; only one of
 /// the batch itself, such as unreadable records, is returned.
-pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
-    let cell = run.batch.cell_dir(&run.task.id);
-    let is_resumed = run.can_resume(&cell);
-    let host = cell_host(run.host, cell.work());
-    if is_resumed && has_ended_run(&host)? {
+pub(super) async fn run_in_cell(run: &CellRun<'_>, stop: ShutdownSignal) -> Result<CellRunReport> {
+    let host = cell_host(run.host, run.cell.work());
+    if run.is_resumed && has_ended_run(&host)? {
         // Its process was killed after the end of the run and before the result was published.
-        return CellRunReport::from_records(
-            &host,
-            &run.attempt_starts()?,
-            None,
-            &Redactor::default(),
-        );
+        return run.report(&host, None, &Redactor::default());
     }
-    if !is_resumed {
-        cell.begin_anew(run.attempt)?;
+    if !run.is_resumed {
+        run.cell.begin_anew()?;
     }
-    let park = run.stop.park.clone();
-    let budget = run
-        .batch
-        .cell_budget(&run.task.id, run.earlier_attempts.spent, park)?
-        .map(Arc::new);
     // The secrets of the config are added as soon as it is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
-    let execution = prepare_and_execute(
-        &run,
-        &cell,
-        &host,
-        is_resumed,
-        budget.clone(),
-        &mut redactor,
-    );
-    let attempt_error = Box::pin(execution).await.err();
-    let error = attempt_error
-        .as_ref()
-        .map(|attempt_error| &attempt_error.error);
-    if let Some(error) = error {
-        redacted_output(&cell, redactor.clone())?.error(error);
+    let execution = prepare_and_execute(run, &host, stop, &mut redactor);
+    let error = Box::pin(execution).await.err();
+    if let Some(error) = &error {
+        redacted_output(&run.cell, redactor.clone())?.error(error);
     }
-    let mut report = CellRunReport::from_records(&host, &run.attempt_starts()?, error, &redactor)?;
-    report.end.error_origin = attempt_error
-        .map(|attempt_error| attempt_error.origin)
-        .unwrap_or_default();
-    report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
-    Ok(report)
+    run.report(&host, error.as_ref(), &redactor)
 }
 
 /// Reports a cell whose processes were lost too often, as `error` says: also what its run has cost.
@@ -137,53 +112,29 @@ pub(super) fn report_lost_run(
     error: &Error,
     redactor: &Redactor,
 ) -> Result<CellRunReport> {
-    let cell = run.batch.cell_dir(&run.task.id);
-    if !run.can_resume(&cell) {
+    if !run.is_resumed {
         return CellRunReport::from_error(error, redactor);
     }
-    let host = cell_host(run.host, cell.work());
-    CellRunReport::from_records(&host, &run.attempt_starts()?, Some(error), redactor)
-}
-
-/// An error that ended an attempt, and where it came from.
-#[derive(Debug)]
-struct AttemptError {
-    error: Error,
-    origin: AttemptErrorOrigin,
-}
-
-impl From<Error> for AttemptError {
-    fn from(error: Error) -> Self {
-        Self {
-            error,
-            origin: AttemptErrorOrigin::Cell,
-        }
-    }
+    run.report(&cell_host(run.host, run.cell.work()), Some(error), redactor)
 }
 
 /// Prepares the work and executes the run. `redactor` gets the secrets of its config.
 async fn prepare_and_execute(
     run: &CellRun<'_>,
-    cell: &CellDir,
     host: &Host,
-    is_resumed: bool,
-    budget: Option<Arc<CellBudget>>,
+    stop: ShutdownSignal,
     redactor: &mut Redactor,
-) -> std::result::Result<(), AttemptError> {
-    let output = &mut redacted_output(cell, redactor.clone())?;
-    if !is_resumed {
-        prepare_work(run, cell, output).await?;
+) -> Result<()> {
+    let output = &mut redacted_output(&run.cell, redactor.clone())?;
+    if !run.is_resumed {
+        prepare_work(run, output).await?;
     }
     finish_interrupted_deliveries(host, output)?;
     let arguments = run_arguments(run);
-    let (file, config) =
-        load_team(run, host, &arguments, output).map_err(|error| AttemptError {
-            error,
-            origin: config_origin(run.task),
-        })?;
+    let (file, config) = load_team(run, host, &arguments, output)?;
     *redactor = Redactor::new(secret_values(&config, host));
     // From here on, the secrets of the config are redacted too.
-    let output = &mut redacted_output(cell, redactor.clone())?;
+    let output = &mut redacted_output(&run.cell, redactor.clone())?;
     let team = ResumedTeam {
         // The file of the prices is relative to the user's directory.
         models: model_list(run.host, arguments.models.as_deref(), output)?,
@@ -199,24 +150,24 @@ async fn prepare_and_execute(
         }
         None => new_request(run, team, &arguments, output)?,
     };
-    if run.stop.park.is_cancelled() {
-        return Err(parked_before_run().into());
+    if stop.park.is_cancelled() {
+        return Err(parked_before_run());
     }
+    let budget: Arc<dyn SharedBudget> = Arc::<AttemptBudget>::clone(&run.budget);
     let request = RunRequest {
-        shared_budget: budget.map(|budget| -> Arc<dyn SharedBudget> { budget }),
+        shared_budget: Some(budget),
         ..request
     };
     let execution = execute_and_show(
         request,
         UserPresence::Absent,
         &arguments,
-        run.stop.clone(),
+        stop,
         output,
         OutputMode::Streams,
     );
     // The outcome is dropped: the report is read from the records of the run.
-    let result = Box::pin(execution).await;
-    result.map(drop).map_err(AttemptError::from)
+    Box::pin(execution).await.map(drop)
 }
 
 /// Opens the output of a cell for what its run shows, without secrets.
@@ -241,7 +192,8 @@ pub(super) fn cell_host(host: &Host, work: AbsPath) -> Host {
 }
 
 /// Fills the empty directory `work` of a cell with the files of the project.
-async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<'_>) -> Result<()> {
+async fn prepare_work(run: &CellRun<'_>, output: &mut CliOutput<'_>) -> Result<()> {
+    let cell = &run.cell;
     let created_ns = cell.work_created_ns()?;
     match &run.task.project {
         None => {}
@@ -265,7 +217,7 @@ async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<
                 .await?;
         }
     }
-    cell.mark_prepared(created_ns)
+    cell.mark_prepared(run.budget.attempt().number(), created_ns)
 }
 
 /// Returns the flags of the run: the limits of its task, and that it may be parked.
@@ -285,16 +237,6 @@ fn run_arguments(run: &CellRun<'_>) -> RunArguments {
     }
 }
 
-/// Returns where an error of the config of `task` comes from: a config or checks of its own concern
-/// no other cell.
-fn config_origin(task: &BatchTask) -> AttemptErrorOrigin {
-    if task.config.is_none() && task.checks.is_none() {
-        AttemptErrorOrigin::Config
-    } else {
-        AttemptErrorOrigin::Cell
-    }
-}
-
 /// Loads the frozen config of the cell.
 fn load_team(
     run: &CellRun<'_>,
@@ -303,12 +245,12 @@ fn load_team(
     output: &mut CliOutput<'_>,
 ) -> Result<(TeamFile, Config)> {
     let (file, mut config) = load_cell_team(run.batch, run.record, run.task, host, output)?;
-    apply_flags(&mut config, arguments, output);
+    apply_flags(&mut config, arguments, output)?;
     if config.limits.cost.is_none()
-        && let Some(budget) = run.batch.budget()?
+        && let Some(limit) = run.batch.limit(run.record)?
     {
         // So that models without a price are refused before any request.
-        config.limits.cost = Some(budget.limit);
+        config.limits.cost = Some(limit);
     }
     if run.task.project.is_some() {
         open_copy(&mut config, &host.cwd);
@@ -341,11 +283,12 @@ fn new_request(
     // Any name will do: this checks only where the run writes.
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
+    let other_files = batch_files(run, &host.cwd);
     let prepared = PreparedRun {
         host: team.host,
         config: team.config,
         team_file: team.file,
-        other_files: Vec::new(),
+        other_files,
         models: team.models,
         prompt,
         opened_paths: opened,
@@ -354,6 +297,25 @@ fn new_request(
         approvals: SessionApprovals::default(),
     };
     run_request(prepared, arguments)
+}
+
+/// Returns the files that the batch obeys, existing or not: its configs and its task file, and
+/// where they are in the copy `work` of the cell's project.
+fn batch_files(run: &CellRun<'_>, work: &AbsPath) -> Vec<AbsPath> {
+    let BatchRecord {
+        cwd,
+        configs,
+        tasks_name,
+        ..
+    } = run.record;
+    let project = run.task.project.as_ref();
+    let project = project.map(|project| AbsPath::resolve(cwd, project.location()));
+    let copy_of = |file: &AbsPath| Some(work.join(file.below(project.as_ref()?)?.as_path()));
+    let configs = configs.iter().filter_map(|config| config.path.clone());
+    let mut files: Vec<AbsPath> = configs.chain([AbsPath::resolve(cwd, tasks_name)]).collect();
+    let copies: Vec<AbsPath> = files.iter().filter_map(copy_of).collect();
+    files.extend(copies);
+    files
 }
 
 /// Finds the interrupted run of the cell, if there is one.
@@ -366,19 +328,22 @@ fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
 
 /// Returns whether the last run of the cell has recorded its end.
 fn has_ended_run(host: &Host) -> Result<bool> {
-    let last_run = runs::list(&logs_directory(host))?
-        .into_iter()
-        .find(RunDir::is_own);
-    let Some(run) = last_run else {
+    let Some(run) = runs::find_last_own(&logs_directory(host))? else {
         return Ok(false);
     };
-    if run.state().status == RunStatus::Ended {
+    if run.state()?.status == RunStatus::Ended {
         return Ok(true);
     }
     // The process may have been killed between the last event and the last status.
-    let is_end =
-        |entry: LogEntry| matches!(entry.event, Some(Event::Run(RunEvent::RunEnded { .. })));
-    Ok(run.has_log()? && run.events()?.flatten().any(is_end))
+    if !run.has_log()? {
+        return Ok(false);
+    }
+    for entry in run.events()?.intact_entries() {
+        if matches!(entry?.event, Some(Event::Run(RunEvent::RunEnded { .. }))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the directory of the logs of the cell's runs.

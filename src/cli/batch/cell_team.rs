@@ -32,16 +32,17 @@ pub(super) fn load_cell_team(
     let text = replace_checks(text, task, &frozen_config.name)?;
     let file = TeamFile::from_text(frozen_config.name.clone(), frozen_config.path.clone(), text);
     let config = load_config(&file, host, output)?;
-    if config.workflow.is_some() {
-        let message = format!(
-            "`{}` is a pipeline, which a batch cannot run",
-            frozen_config.name
-        );
-        return Err(
-            Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
-        );
-    }
+    reject_pipeline(&config, file.name())?;
     Ok((file, config))
+}
+
+/// Refuses a config that is a pipeline.
+pub(super) fn reject_pipeline(config: &Config, name: &str) -> Result<()> {
+    if config.workflow.is_none() {
+        return Ok(());
+    }
+    let message = format!("`{name}` is a pipeline, which a batch cannot run");
+    Err(Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`"))
 }
 
 /// Returns the number of the frozen config of `task`; in a frozen task, `config` is that number.

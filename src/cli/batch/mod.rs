@@ -13,21 +13,17 @@ mod cell_scope;
 mod copy_access;
 mod task_mentions;
 mod cell_team;
-mod cell_run;
 mod cell_report;
+mod cell_run;
 mod cell_delivery;
-mod cell;
-mod worker;
-mod pod_environment;
+mod job;
 mod start_settings;
-mod start;
-mod index_schedule;
-mod control;
-mod queue_control;
 mod progress;
+mod results;
+mod control;
+mod start;
 mod state;
 mod watch;
-mod results;
 
 /// Runs a command of `massgen batch`.
 pub(crate) fn run(
@@ -43,12 +39,9 @@ pub(crate) fn run(
         BatchCommand::Status(arguments) => state::status(host, arguments, output),
         BatchCommand::Watch(arguments) => watch::watch(host, arguments, output),
         BatchCommand::Results(arguments) => results::results(host, arguments, output),
-        BatchCommand::Compare(arguments) => results::compare(host, arguments, output),
         BatchCommand::Cancel(arguments) => state::cancel(host, arguments, output),
         BatchCommand::Apply(arguments) => cell_delivery::apply(host, arguments, output),
-        BatchCommand::Export(arguments) => state::export(host, arguments, output),
-        BatchCommand::Cell(arguments) => cell::run(host, arguments, output),
-        BatchCommand::Worker(arguments) => worker::run(host, arguments, output),
+        BatchCommand::Job(arguments) => job::run(host, arguments, output),
     }
 }
 
@@ -57,22 +50,16 @@ pub(crate) fn batches_directory(host: &Host) -> AbsPath {
     host.state_parent.join(STATE_DIR).join(BATCHES)
 }
 
-/// Finds the batch `name` of this directory.
-fn open_batch(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<BatchDir> {
-    let FoundBatch { batch, warning } = find(name, &batches_directory(host))?;
-    if let Some(warning) = warning {
-        output.warning(&warning);
-    }
-    Ok(batch)
-}
-
 /// Finds the batch `name` of this directory and reads how it began.
 fn open_batch_and_record(
     name: &str,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<(BatchDir, BatchRecord)> {
-    let batch = open_batch(name, host, output)?;
+    let FoundBatch { batch, warning } = find(name, &batches_directory(host))?;
+    if let Some(warning) = warning {
+        output.warning(&warning);
+    }
     let record = batch.record()?;
     Ok((batch, record))
 }

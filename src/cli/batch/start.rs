@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::batch::next_step::AttemptEnd;
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
 use crate::cli::args::batch::{
@@ -11,8 +10,8 @@ use crate::cli::args::batch::{
 };
 use crate::cli::batch::cell_run::cell_host;
 use crate::cli::batch::cell_scope::require_own_directory;
-use crate::cli::batch::control::{BatchControl, run_jobs};
-use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
+use crate::cli::batch::cell_team::reject_pipeline;
+use crate::cli::batch::control::{BatchControl, create_submission};
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions};
 use crate::cli::batch::{batches_directory, open_batch_and_record};
@@ -31,11 +30,9 @@ use crate::mentions::LookupResult;
 use crate::path::{AbsPath, RealPath};
 use crate::spending::money::Money;
 use crate::text::count_noun;
-use crate::world::batch_scheduler::local::LocalScheduler;
 use crate::world::io::clock::now;
 use crate::world::io::files::{inspect, read_capped};
 use crate::world::io::locate::resolve_path;
-use crate::world::store::batches::claims::AttemptNote;
 use crate::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
 use crate::world::store::prepare_state_dir;
 
@@ -90,7 +87,7 @@ pub(super) fn run(
             .with_source(error)
             .with_hint("convert it, for example with `iconv -t UTF-8`")
     })?;
-    let settings = BatchStartSettings::new(&arguments.settings, None, host)?;
+    let settings = BatchStartSettings::new(&arguments.settings, None)?;
     let job_host = settings.host_of_jobs(host);
     let mut tasks = parse_tasks(&text, &arguments.tasks)?;
     let mut configs = BatchConfigs::default();
@@ -110,7 +107,6 @@ pub(super) fn run(
             task.config = Some(number.to_string());
         }
         check_project(task, host)?;
-        settings.require_project(task, host)?;
         survey.add(task, &allowed_roots, host);
     }
     for note in survey.notes() {
@@ -125,7 +121,7 @@ pub(super) fn run(
         count_noun(tasks.len(), "cell")
     ));
     drop(tasks);
-    start(host, batch, settings, output)
+    start(host, batch, &settings, output)
 }
 
 fn create_batch(
@@ -178,12 +174,7 @@ fn check_config(
     // The state of a cell is in its own directory, wherever that of the batch is.
     let host = &cell_host(host, host.cwd.clone());
     let mut config = load_config(file, host, output)?;
-    if config.workflow.is_some() {
-        let message = format!("`{}` is a pipeline, which a batch cannot run", file.name());
-        return Err(
-            Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
-        );
-    }
+    reject_pipeline(&config, file.name())?;
     // Any name will do: this checks only where a run writes.
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(0));
     require_own_directory(&config, &[], &layout, &host.cwd)?;
@@ -222,20 +213,13 @@ pub(super) fn resume(
 ) -> Result<ExitStatus> {
     let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     require_same_directory(&batch, &record, host)?;
-    let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
-    check_configs_of_jobs(&batch, &record, &settings, host, output)?;
+    let settings = BatchStartSettings::new(&arguments.settings, Some(&batch))?;
+    let limit = arguments.max_cost_usd.or(batch.limit(&record)?);
+    check_configs(&batch, &record, limit, &settings, host, output)?;
     if let Some(limit) = arguments.max_cost_usd {
-        if record.max_cost_usd.is_none() {
-            let message = format!("`{}` began without a limit of money", batch.name());
-            return Err(
-                Error::new(ErrorKind::Usage, message).with_hint("leave `--max-cost-usd` out")
-            );
-        }
-        batch.raise_limit(limit)?;
+        batch.set_limit(limit)?;
     }
-    batch.revoke_cancellation()?;
-    batch.end_pauses()?;
-    start(host, batch, settings, output)
+    start(host, batch, &settings, output)
 }
 
 /// Runs `massgen batch retry`.
@@ -248,8 +232,15 @@ pub(super) fn retry(
     require_same_directory(&batch, &record, host)?;
     // Only a batch whose tasks are unchanged loses results.
     batch.cell_ids(&record)?;
-    let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
-    check_configs_of_jobs(&batch, &record, &settings, host, output)?;
+    let settings = BatchStartSettings::new(&arguments.settings, Some(&batch))?;
+    check_configs(
+        &batch,
+        &record,
+        batch.limit(&record)?,
+        &settings,
+        host,
+        output,
+    )?;
     let is_selected = |result: &CellResult| match arguments.only {
         RetrySelection::Failed => result.outcome == CellOutcome::Failed,
         RetrySelection::Partial => result.outcome == CellOutcome::Partial,
@@ -262,23 +253,13 @@ pub(super) fn retry(
         .filter(|result| is_selected(result))
         .collect();
     for result in &selected_results {
-        let attempt = batch.last_attempt(&result.id)?;
-        let mut note = AttemptNote::new(AttemptEnd::Repeated, "the user asked for a new attempt");
-        // What it cost stays spent; earlier attempts are part of it.
-        note.spent_picodollars = result
-            .cost_usd
-            .saturating_sub(batch.spent_before(&result.id, attempt)?)
-            .picodollars();
-        batch.replace_note(&result.id, attempt, &note)?;
-        batch.withdraw_result(&result.id, attempt)?;
+        batch.withdraw_result(&result.id, result.attempts)?;
     }
     output.note(&format!(
         "{} again",
         count_noun(selected_results.len(), "cell")
     ));
-    batch.revoke_cancellation()?;
-    batch.end_pauses()?;
-    start(host, batch, settings, output)
+    start(host, batch, &settings, output)
 }
 
 /// Checks that a batch is started again where it was started: paths of tasks are relative to that.
@@ -290,32 +271,29 @@ fn require_same_directory(batch: &BatchDir, record: &BatchRecord, host: &Host) -
     Err(Error::new(ErrorKind::Environment, message).with_hint("change to that directory"))
 }
 
-/// Adds a hint to an error about a config: jobs of a queue do not have the keys of the user's
-/// shell.
+/// Adds a hint to an error about a config: jobs of Slurm do not have the keys of the user's shell.
 fn with_key_hint(error: Error, settings: &BatchStartSettings) -> Error {
-    if settings.engine == BatchEngine::Local || error.kind() != ErrorKind::Environment {
+    if settings.engine != BatchEngine::Slurm || error.kind() != ErrorKind::Environment {
         return error;
     }
-    error.with_hint(settings.key_hint())
+    error.with_hint("jobs do not have the keys of this shell: put them into `~/.massgen/.env`")
 }
 
-/// Checks that the jobs of a batch that is started again can use its configs.
-fn check_configs_of_jobs(
+/// Checks that the jobs of a batch that is started again can use its configs, with this limit.
+fn check_configs(
     batch: &BatchDir,
     record: &BatchRecord,
+    limit: Option<Money>,
     settings: &BatchStartSettings,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    if settings.engine == BatchEngine::Local {
-        return Ok(());
-    }
     let job_host = settings.host_of_jobs(&environment::load(host).host);
     for (number, config) in record.configs.iter().enumerate() {
         let text = batch.config_text(record, number)?;
         let file = TeamFile::from_text(config.name.clone(), config.path.clone(), text);
         let models = record.models.as_deref();
-        check_config(&file, models, record.max_cost_usd, &job_host, output)
+        check_config(&file, models, limit, &job_host, output)
             .map_err(|error| with_key_hint(error, settings))?;
     }
     Ok(())
@@ -325,29 +303,46 @@ fn check_configs_of_jobs(
 fn start(
     host: &Host,
     batch: BatchDir,
-    settings: BatchStartSettings,
+    settings: &BatchStartSettings,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let record = batch.record()?;
     settings.save(&batch)?;
-    let controller_mark = batch.mark_controller()?;
-    let runtime = runtime()?;
-    let result = if let Some(queue) = settings.queue(&batch, host)? {
-        // The user may have repaired the nodes that were refused at an earlier start.
-        batch.admit_nodes()?;
-        let control = QueueControl::new(batch, &record, queue, settings)?;
-        runtime.block_on(Box::pin(run_queue_jobs(control, host, output)))
-    } else {
-        let scheduler = LocalScheduler::new(
-            host.executable.clone(),
-            ["batch", "cell", &batch.name()].map(str::to_owned).into(),
-            host.cwd.clone(),
-            &host.env,
-        );
-        let control = BatchControl::new(batch, &record, Box::new(scheduler), settings)?;
-        runtime.block_on(Box::pin(run_jobs(control, host, output)))
+    batch.revoke_cancellation()?;
+    batch.release_held()?;
+    let Some(engine) = settings.engine(&batch, &record, host)? else {
+        return submit_for_user(&batch, &record, settings, output);
     };
+    let control = BatchControl::new(batch, record, engine, settings.cells_per_job)?;
+    let runtime = runtime()?;
+    let result = runtime.block_on(Box::pin(control.run(host, output)));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-    drop(controller_mark);
     result
+}
+
+/// Creates a submission and prints what the array of the user needs.
+fn submit_for_user(
+    batch: &BatchDir,
+    record: &BatchRecord,
+    settings: &BatchStartSettings,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let open = batch.unfinished_numbers(&batch.cell_ids(record)?)?;
+    if open.is_empty() {
+        output.note("every cell has a result");
+        return Ok(ExitStatus::Success);
+    }
+    let (engine, sizes) = (settings.engine.name(), [settings.cells_per_job, usize::MAX]);
+    let submission = create_submission(batch, record, engine, &open, sizes)?;
+    let submission = submission.ok_or_else(|| {
+        let message = "another process has just submitted the cells";
+        Error::new(ErrorKind::Environment, message)
+    })?;
+    let (name, number, indexes) = (batch.name(), submission.number, submission.indexes);
+    output.result(&format!("{name} {number} {indexes}\n"))?;
+    let last_index = indexes.saturating_sub(1);
+    output.note(&format!(
+        "run each index from 0 to {last_index}: massgen batch job {name} {number} INDEX"
+    ));
+    Ok(ExitStatus::Success)
 }

@@ -1,9 +1,8 @@
-//! Shows the batches of a directory and the state of one, cancels and exports them.
+//! Shows the batches of a directory and the state of one, and cancels them.
 
 use serde_json::json;
 
-use crate::batch::result::CellResult;
-use crate::cli::args::batch::{BatchExportArguments, BatchNameArguments};
+use crate::cli::args::batch::BatchNameArguments;
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::{batches_directory, open_batch_and_record};
 use crate::cli::batch_report::{BatchReport, failure_lines, resume_command};
@@ -11,8 +10,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
-use crate::text::count_noun;
-use crate::world::store::batches::{BatchDir, list as list_batches};
+use crate::world::store::batches::{BatchDir, BatchRecord, list as list_batches};
 
 /// Runs `massgen batch list`.
 pub(super) fn list(host: &Host, is_json: bool, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
@@ -62,7 +60,7 @@ pub(super) fn status(
         return Ok(ExitStatus::Success);
     }
     // The reasons of failures are in whole results.
-    let survey = batch.survey::<CellResult>(record.cells)?;
+    let survey = batch.survey(record.cells)?;
     let report = BatchReport::from_survey(&batch, &record, &survey)?;
     write_report(&report, false, output)?;
     let lines = failure_lines(&batch, &survey);
@@ -101,7 +99,7 @@ pub(super) fn cancel(
         ));
     } else {
         batch.cancel()?;
-        cancel_jobs(&batch, host, output)?;
+        cancel_jobs(&batch, &record, host, output)?;
         output.note(&format!(
             "no cell begins, and those in progress are parked; continue with: {}",
             resume_command(&batch.name(), false)
@@ -113,33 +111,21 @@ pub(super) fn cancel(
     Ok(ExitStatus::Success)
 }
 
-/// Cancels the jobs of `batch` in its queue, if it has one.
-fn cancel_jobs(batch: &BatchDir, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let Some(settings) = BatchStartSettings::read_saved(batch)? else {
-        return Ok(());
-    };
-    let Some(mut queue) = settings.queue(batch, host)? else {
+/// Cancels the jobs of `batch` that wait, if its engine has any without a control process.
+fn cancel_jobs(
+    batch: &BatchDir,
+    record: &BatchRecord,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let settings = BatchStartSettings::saved(batch);
+    let Some(mut engine) = settings.map_or(Ok(None), |saved| saved.engine(batch, record, host))?
+    else {
         return Ok(());
     };
     let runtime = runtime()?;
-    if let Err(error) = runtime.block_on(queue.cancel_all()) {
+    if let Err(error) = runtime.block_on(engine.cancel_waiting()) {
         output.warning(&format!("jobs may be left in the queue: {error:#}"));
     }
     Ok(())
-}
-
-/// Runs `massgen batch export`.
-pub(super) fn export(
-    host: &Host,
-    arguments: &BatchExportArguments,
-    output: &mut CliOutput<'_>,
-) -> Result<ExitStatus> {
-    let (batch, _) = open_batch_and_record(&arguments.batch, host, output)?;
-    let name = arguments
-        .output
-        .clone()
-        .unwrap_or_else(|| format!("{}.tar.gz", batch.name()));
-    let files = batch.export(&host.cwd.join(&name))?;
-    output.note(&format!("{} in `{name}`", count_noun(files, "file")));
-    Ok(ExitStatus::Success)
 }

@@ -4,7 +4,7 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::Style;
 
-use crate::cli::dashboard::cell_text::{columns, fit, is_printable_ascii};
+use crate::cli::cell_text::{columns, fit, is_printable_ascii};
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
 use crate::cli::output::{StyledLine, TextStyle};
 

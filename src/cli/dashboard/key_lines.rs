@@ -1,6 +1,6 @@
 //! The line of keys at the bottom of the dashboard, and the list of all keys.
 
-use crate::cli::dashboard::cell_text::columns;
+use crate::cli::cell_text::columns;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::OpenView;
 use crate::cli::output::{StyledLine, TextStyle};

@@ -531,7 +531,7 @@ mod tests {
         };
         apply(
             json!({"type": "run_started", "question": "q", "agents": ["a", "b", "c"],
-            "attempt": 1}),
+            "restart": 0}),
         );
         for (agent, label) in [("a", "agent1.1"), ("b", "agent2.1"), ("c", "agent3.1")] {
             apply(
@@ -540,7 +540,7 @@ mod tests {
             );
         }
         apply(
-            json!({"type": "winner_selected", "agent": "b", "label": "agent2.1",
+            json!({"type": "winner_selected", "agent": "b", "label": "agent2.1", "reason": "most_votes",
             "votes": [["b", 3]]}),
         );
         for (selected, expected) in [(0, 1), (2, 2)] {

@@ -29,7 +29,6 @@ use crate::world::io::stop_signal::StopSignals;
 use crate::world::io::terminal_mode::suspend;
 
 pub(crate) mod theme;
-pub(in crate::cli) mod cell_text;
 mod canvas;
 mod line_history;
 mod typed_text;
@@ -41,8 +40,6 @@ mod keys;
 mod views;
 mod scene;
 mod screen;
-mod batch_scene;
-pub(crate) mod batch_dashboard;
 pub(crate) mod settings;
 
 /// Signal that the kernel sends when a stopped process continues; see `signal(7)` of Linux.

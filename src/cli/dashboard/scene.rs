@@ -5,10 +5,10 @@ use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 
 use crate::cli::approval_prompt::excerpt;
-use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{
+use crate::cli::cell_text::{
     clean_line, columns, fit_end, format_clock, format_count, wrap_styled_line,
 };
+use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::line_history::LineHistory;
 use crate::cli::dashboard::question::{QuestionPanel, more_questions_line};
@@ -195,8 +195,8 @@ impl Scene<'_> {
         };
         let mut line = vec![(TextStyle::Strong, format!(" {phase}"))];
         let mut add = |style, text: String| line.push((style, format!("  {text}")));
-        if run.attempt > 1 {
-            add(TextStyle::Warn, format!("attempt {}", run.attempt));
+        if run.restart > 0 {
+            add(TextStyle::Warn, format!("restart {}", run.restart));
         }
         if let Some(stage) = self.stage_text() {
             add(TextStyle::Plain, stage);

@@ -84,17 +84,6 @@ pub(crate) fn theme(env: &BTreeMap<String, String>) -> Theme {
     }
 }
 
-/// Returns the look of a view that a person watches on the whole terminal; `None` if it is shown as
-/// lines.
-pub(crate) fn select_watch_theme(
-    user: UserPresence,
-    env: &BTreeMap<String, String>,
-    size: Option<TerminalSize>,
-) -> Option<Theme> {
-    let opens = user == UserPresence::Present && !asks_for_lines(env) && is_large(size);
-    opens.then(|| theme(env))
-}
-
 fn has_colours(env: &BTreeMap<String, String>) -> bool {
     let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
     let is_colourless = terminal == "dumb" || terminal.ends_with("-mono");
@@ -115,12 +104,13 @@ fn opens_by_itself(
 }
 
 /// Returns whether the environment asks for lines, or names a terminal that cannot be drawn on.
-fn asks_for_lines(env: &BTreeMap<String, String>) -> bool {
+pub(super) fn asks_for_lines(env: &BTreeMap<String, String>) -> bool {
     let terminal = env.get("TERM").map(String::as_str).unwrap_or_default();
     matches!(terminal, "" | "dumb") || PLAIN_VARIABLES.iter().any(|name| is_set(env, name))
 }
 
-fn is_large(size: Option<TerminalSize>) -> bool {
+/// Returns whether a terminal of this size has room for the dashboard.
+pub(super) fn is_large(size: Option<TerminalSize>) -> bool {
     size.is_some_and(|size| size.columns >= SIZE_MIN.columns && size.rows >= SIZE_MIN.rows)
 }
 

@@ -11,21 +11,13 @@ use ratatui_core::style::{Color, Modifier};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::batch::cell_state::{BatchCounts, CellState};
-use crate::batch::task::CellId;
-use crate::cli::batch_report::{
-    BatchActivity, BatchReport, CellFailure, RunningCell, WatchedCells,
-};
-use crate::cli::dashboard::batch_scene::BatchScene;
+use crate::cli::cell_text;
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
 use crate::cli::dashboard::typed_text::TypedText;
 use crate::cli::dashboard::view_state::{ComposerLine, ComposerPurpose};
-use crate::cli::execution::UserPresence;
 use crate::cli::output::ColourChoice;
 use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
-use crate::world::io::clock::LocalDateTime;
-use crate::world::store::batches::budget::BatchBudget;
 
 /// Time between two events, in milliseconds.
 const STEP_MS: u64 = 400;
@@ -178,7 +170,7 @@ fn style_name(cell: &Cell) -> String {
 
 fn start_event(agents: &[&str]) -> Value {
     json!({"type": "run_started", "question": "Add a --verbose flag to the tool and test it",
-        "agents": agents, "attempt": 1})
+        "agents": agents, "restart": 0})
 }
 
 fn team(count: usize) -> Value {
@@ -253,7 +245,11 @@ fn void_event(voters: &[&str]) -> Value {
 }
 
 fn winner(agent: &str, label: &str, votes: &[(&str, u32)]) -> Value {
-    json!({"type": "winner_selected", "agent": agent, "label": label, "votes": votes})
+    let is_tie = matches!(votes, [(_, first), (_, second)] if first == second);
+    let reason = if is_tie { "first_of_tie" } else { "most_votes" };
+    json!({
+        "type": "winner_selected", "agent": agent, "label": label, "reason": reason, "votes": votes
+    })
 }
 
 /// Personas are written before the first round.
@@ -566,123 +562,6 @@ fn the_end_of_a_long_line_is_in_sight_and_a_pasted_text_is_folded() {
     assert!(drawn.contains(line), "{drawn}");
 }
 
-/// A batch of 500 cells, of which three failed and `running` run.
-fn batch_content(running: usize) -> (BatchReport, WatchedCells) {
-    let id = |text: &str| CellId::parse(text).unwrap();
-    let dollars = |text| Money::from_dollars(text).unwrap();
-    let report = BatchReport {
-        batch: "batch_20261102_140322_0a1b".to_owned(),
-        tasks: "tasks.jsonl".to_owned(),
-        counts: BatchCounts {
-            cells: 500,
-            completed: 247,
-            failed: 3,
-            running,
-            waiting: 250 - running,
-            ..BatchCounts::default()
-        },
-        budget: Some(BatchBudget {
-            limit: dollars("50"),
-            taken: dollars("13"),
-        }),
-        spent: dollars("12.34561"),
-        pause: None,
-        is_cancelled: false,
-        activity: if running == 0 {
-            BatchActivity::Stopped
-        } else {
-            BatchActivity::Active
-        },
-    };
-    let cell = |number: usize| RunningCell {
-        id: id(&format!("task-{number}")),
-        attempt: if number == 0 { 2 } else { 1 },
-        host: "node3".to_owned(),
-        since: "2026-11-02T14:03:22.000000+00:00".to_owned(),
-    };
-    let failure = |name: &str, state| CellFailure {
-        id: id(name),
-        state,
-        at: "2026-11-02T14:04:00.000000+00:00".to_owned(),
-        reason: "no answer\n\u{1b}[31mat all".to_owned(),
-    };
-    let cells = WatchedCells {
-        running: (0..running.min(100)).map(cell).collect(),
-        failures: vec![
-            failure("task-7", CellState::Failed),
-            failure("task-8", CellState::Faulty),
-        ],
-    };
-    (report, cells)
-}
-
-#[test]
-fn a_batch_is_drawn_at_any_size() {
-    let head = " batch_20261102_140322_0a1b  tasks.jsonl";
-    let cases: [(usize, (u16, u16), &[&str]); 4] = [
-        (
-            2,
-            (100, 16),
-            &[
-                head,
-                "$12.3457, $13 taken, of $50",
-                "250 of 500 cells, 50%",
-                " 247 completed  3 failed  2 running  248 waiting",
-                " task-0                  10:38     node3  attempt 2",
-                " task-1                  10:38     node3\n",
-                " failed last",
-                " task-7                  14:04:00  failed          no answer at all",
-                " task-8                  14:04:00  to be repeated  no answer at all",
-                " q close",
-            ],
-        ),
-        (200, (60, 16), &["#", " task-0 ", " … 195 more", " task-8 "]),
-        (
-            0,
-            (60, 16),
-            &[
-                " nothing runs: massgen batch resume batch_20261102_14",
-                " failed last",
-                " 247 completed",
-            ],
-        ),
-        (200, (20, 5), &[" batch_"]),
-    ];
-    let now = LocalDateTime::parse("2026-11-02T14:14:00Z").unwrap();
-    for (running, (width, height), expected) in cases {
-        let (report, cells) = batch_content(running);
-        let scene = BatchScene {
-            report: &report,
-            cells: &cells,
-            now: &now,
-        };
-        let theme = if width == 60 { ASCII } else { COLOURS };
-        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-        scene.draw(&mut buffer, theme);
-        let drawn = describe(&buffer);
-        for piece in expected {
-            let piece = if width == 60 {
-                piece.replace('…', "~")
-            } else {
-                (*piece).to_owned()
-            };
-            assert!(drawn.contains(&piece), "{piece}\n{drawn}");
-        }
-    }
-    // Jobs may wait in a queue, which another process would submit again.
-    let (mut report, cells) = batch_content(0);
-    report.activity = BatchActivity::Unknown;
-    let scene = BatchScene {
-        report: &report,
-        cells: &cells,
-        now: &now,
-    };
-    let mut buffer = Buffer::empty(Rect::new(0, 0, 60, 16));
-    scene.draw(&mut buffer, ASCII);
-    let drawn = describe(&buffer);
-    assert!(!drawn.contains("massgen batch resume"), "{drawn}");
-}
-
 #[test]
 fn the_dashboard_opens_only_where_a_person_can_use_it() {
     use crate::cli::dashboard::theme::CharacterSet;
@@ -702,17 +581,15 @@ fn the_dashboard_opens_only_where_a_person_can_use_it() {
     );
     assert_eq!(CharacterSet::from_env(&env(&[])), CharacterSet::Ascii);
     let size = |columns, rows| Some(TerminalSize { columns, rows });
-    let watches = |pairs, size| {
-        settings::select_watch_theme(UserPresence::Present, &env(pairs), size).is_some()
-    };
-    assert!(watches(&[("TERM", "xterm")], size(80, 24)));
+    let opens = |pairs, size| !settings::asks_for_lines(&env(pairs)) && settings::is_large(size);
+    assert!(opens(&[("TERM", "xterm")], size(80, 24)));
     for (pairs, size) in [
         (&[("TERM", "xterm"), ("CI", "1")][..], size(80, 24)),
         (&[("TERM", "dumb")], size(80, 24)),
         (&[("TERM", "xterm")], size(59, 24)),
         (&[("TERM", "xterm")], None),
     ] {
-        assert!(!watches(pairs, size), "{pairs:?}");
+        assert!(!opens(pairs, size), "{pairs:?}");
     }
     let colours = |pairs| settings::theme(&env(pairs)).colours;
     assert_eq!(colours(&[("TERM", "xterm")]), ColourChoice::Terminals);

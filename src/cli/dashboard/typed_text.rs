@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::cli::dashboard::cell_text::clean_line;
+use crate::cli::cell_text::clean_line;
 use crate::text::count_noun;
 
 /// Length from which on a pasted text is shown folded even without a line break, in characters.

@@ -14,6 +14,7 @@ use crate::cli::deliveries::interactive_review::{
 use crate::cli::deliveries::parts::earlier_files;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
+use crate::cli::deliveries::run_answers::{RunAnswer, RunAnswers};
 use crate::cli::deliveries::undo::{ReportedMove, report};
 use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
 use crate::cli::execution::UserPresence;
@@ -21,21 +22,19 @@ use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivered_path, delivery_outcome};
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{CoordinationEvent, DeliveryOutcome, DeliveryRow, Event};
+use crate::event::{DeliveryOutcome, DeliveryRow};
 use crate::host::Host;
-use crate::id::{AgentId, AnswerLabel};
 use crate::orchestrator::delivery_rows::delivery_row;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
-use crate::text::join_with_commas;
 use crate::world::delivery::contents::DeliveryDifference;
 use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::store::{
     DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
 };
-use crate::world::delivery::transaction::{apply, select_hunks};
+use crate::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, RevertedChange, UndoDirection, is_selected, refuse_outside,
 };
@@ -139,14 +138,9 @@ fn review_reverted(
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ReappliedSelection>> {
     for change in changes {
-        let word = match change.action {
-            EntryAction::Create => "create",
-            EntryAction::Change => "change",
-            EntryAction::Delete => "delete",
-        };
         let path = display_path(&change.path, &host.cwd);
         output.line(&[
-            (TextStyle::Strong, word),
+            (TextStyle::Strong, change.action.verb()),
             (TextStyle::Plain, &format!(" {path}")),
         ]);
     }
@@ -203,19 +197,16 @@ pub(super) fn agent_source(
     host: &Host,
 ) -> Result<DeliverySource> {
     let run = logs::find_run(run_of(name), host)?;
-    let is_meant =
-        |id: &AgentId, label: AnswerLabel| id.as_str() == agent || label.agent.to_string() == agent;
-    let (answer_files, labels) = find_answer_files(&run, is_meant)?;
-    let files = answer_files.ok_or_else(|| {
+    let answers = RunAnswers::read(&run)?;
+    let is_meant = |answer: &RunAnswer| {
+        answer.agent.as_str() == agent || answer.label.agent.to_string() == agent
+    };
+    let answer = answers.last(is_meant).ok_or_else(|| {
         let message = format!("agent `{agent}` gave no answer in `{name}`");
-        let mut agents: Vec<String> = labels.iter().map(|label| label.agent.to_string()).collect();
-        agents.sort_unstable();
-        agents.dedup();
-        let agent_list = agents.join(", ");
         Error::new(ErrorKind::Usage, message)
-            .with_hint(format!("agents with an answer: {agent_list}"))
+            .with_hint(format!("agents with an answer: {}", answers.agents()))
     })?;
-    answer_source(name, agent, files, source)
+    answer_source(name, agent, answer, source)
 }
 
 /// Returns the delivery source with the files of the answer `answer_name` instead of the offered
@@ -225,74 +216,58 @@ pub(crate) fn labelled_source(
     answer_name: &str,
     source: DeliverySource,
 ) -> Result<DeliverySource> {
-    let is_meant = |_: &AgentId, label: AnswerLabel| label.to_string() == answer_name;
-    let (answer_files, labels) = find_answer_files(run, is_meant)?;
-    let files = answer_files.ok_or_else(|| {
+    let answers = RunAnswers::read(run)?;
+    let is_meant = |answer: &RunAnswer| answer.label.to_string() == answer_name;
+    let answer = answers.last(is_meant).ok_or_else(|| {
         let message = format!("no answer `{answer_name}` in `{}`", run.name());
-        let label_list = join_with_commas(&labels);
-        Error::new(ErrorKind::Usage, message).with_hint(format!("the answers: {label_list}"))
+        Error::new(ErrorKind::Usage, message)
+            .with_hint(format!("the answers: {}", answers.labels()))
     })?;
-    answer_source(&run.name(), answer_name, files, source)
+    answer_source(&run.name(), answer_name, answer, source)
 }
 
-/// Plans the files of an answer, which `source` has for its first write path, without those of the
-/// other write paths. What the user has changed in the meantime does not matter for a comparison.
+/// Plans the files of an answer, which `source` has for some write paths, without those of the
+/// others. What the user has changed in the meantime does not matter for a comparison.
 pub(crate) fn plan_answer(
     delivery: &OpenDelivery,
     source: &DeliverySource,
 ) -> Result<DeliveryPlan> {
-    let target = source.first_tree();
     let mut plan = plan(delivery, source, None)?;
-    plan.entries.retain(|entry| Some(entry.root) == target);
+    let has_source = |root: usize| matches!(source.source_dirs.get(root), Some(Some(_)));
+    plan.entries.retain(|entry| has_source(entry.root));
     Ok(plan)
 }
 
-/// The files of an answer.
-enum AnswerFiles {
-    /// A snapshot of its agent's workspace.
-    Snapshot(AbsPath),
-    /// There are none.
-    None,
-}
-
-/// Returns the files of the last answer that `is_meant` accepts, `None` if it accepts none, and the
-/// labels of all answers.
-fn find_answer_files(
-    run: &RunDir,
-    is_meant: impl Fn(&AgentId, AnswerLabel) -> bool,
-) -> Result<(Option<AnswerFiles>, Vec<AnswerLabel>)> {
-    run.expect_own()?;
-    let mut files = None;
-    let mut labels = Vec::new();
-    for entry in run.events()?.flatten() {
-        if let Some(Event::Coordination(CoordinationEvent::Answered {
-            agent,
-            label,
-            snapshot,
-            ..
-        })) = entry.event
-        {
-            // An agent's later answer replaces its earlier ones.
-            if is_meant(&agent, label) {
-                let snapshot = snapshot.and_then(AbsPath::new);
-                files = Some(snapshot.map_or(AnswerFiles::None, AnswerFiles::Snapshot));
-            }
-            labels.push(label);
-        }
-    }
-    Ok((files, labels))
-}
-
-/// Returns `source` with `files` for its first write path that is a directory. `answer` names the
+/// Returns `source` with the files of `answer` in place of what it has: for the write paths that they
+/// change, or those of a workspace for the first one that is a directory. `given_name` names the
 /// answer or its agent in an error.
 fn answer_source(
     name: &str,
-    answer: &str,
-    files: AnswerFiles,
+    given_name: &str,
+    answer: &RunAnswer,
     source: DeliverySource,
 ) -> Result<DeliverySource> {
-    let AnswerFiles::Snapshot(files) = files else {
-        let message = format!("the answer of `{answer}` has no files");
+    let files = match &answer.changes {
+        Some(changes) if changes.layers.is_empty() => None,
+        Some(changes) => {
+            let layers = &changes.layers;
+            let roots = source.roots();
+            let source_dir = |root: &AbsPath| {
+                Some(SourceDirectory {
+                    path: layers.over(root)?.clone(),
+                    layout: SourceLayout::OverlayLayer,
+                    left_out: Vec::new(),
+                })
+            };
+            return Ok(DeliverySource {
+                source_dirs: roots.iter().map(source_dir).collect(),
+                ..source
+            });
+        }
+        None => answer.snapshot.clone(),
+    };
+    let Some(files) = files else {
+        let message = format!("the answer of `{given_name}` has no files");
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen logs show {name}` shows its text")));
     };
@@ -389,7 +364,12 @@ pub(crate) fn apply_delivery(
         return Ok(ExitStatus::Interrupted);
     }
     let choices = select_hunks(delivery, &mut plan, selection.choices, &selection.parts)?;
-    let changes = apply(delivery, &plan, &choices, None)?;
+    let origin = if is_reviewed {
+        SelectionOrigin::Review
+    } else {
+        SelectionOrigin::Default
+    };
+    let changes = apply(delivery, &plan, &choices, origin, None)?;
     report_changes(&changes, &host.cwd, output)
 }
 

@@ -20,6 +20,8 @@ pub(crate) mod reapplied_files;
 pub(crate) mod interactive_review;
 pub(crate) mod diff_text;
 pub(crate) mod parts;
+mod run_answers;
+pub(crate) mod tried_answer;
 pub(crate) mod undo;
 
 /// Maximum number of paths of a delivery that an error names.

@@ -139,7 +139,7 @@ pub(crate) async fn file_source(
         grants: vec![grant],
         source_dirs: vec![None],
         began_ns,
-        attempt: 1,
+        restart: 0,
         left_out_of_answers: Vec::new(),
     };
     delivery.write_source(&source)?;

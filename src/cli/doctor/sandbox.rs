@@ -108,19 +108,20 @@ fn check_commands(
     match level {
         SandboxLevel::Overlay => finding(
             FindingVerdict::Ok,
-            "level `overlay`: a command cannot access anything outside its directories; your own paths change \
-             only after it exits, without protected names. Your edits in the meantime are kept, not merged",
+            "level `overlay`: a command cannot access anything outside its directories. Agents work in attempts, \
+             each on a layer over your write paths; after a single call your own paths change, without protected \
+             names. Your edits in the meantime are kept",
         ),
         SandboxLevel::Namespaces => finding(
             FindingVerdict::Ok,
-            "level `namespaces`: a command cannot access anything outside its directories. A protected name that a \
-             command creates in a write path exists until the command exits",
+            "level `namespaces`: a command cannot access anything outside its directories. Agents work in \
+             attempts, on copies of your write paths where no layer can be mounted",
         ),
         SandboxLevel::Landlock => finding(
             FindingVerdict::Warning,
             "level `landlock`: a command cannot write outside its workspace, nor read what is not granted. It can \
-             see that other files and processes exist; your own paths are read-only for it, and programs \
-             fail that need Unix sockets, a server on this machine or `/tmp`",
+             see that other files and processes exist; your own paths are read-only for it, so that agents that run \
+             commands have no attempts, and programs fail that need Unix sockets, a server on this machine or `/tmp`",
         )
         .with_remedy("see below why no stronger level is available"),
         SandboxLevel::Unavailable => finding(
@@ -130,7 +131,7 @@ fn check_commands(
         .with_remedy("see below why no level is available, or run commands in a container: `command_line_execution_mode: docker`"),
         SandboxLevel::Off => finding(
             FindingVerdict::Warning,
-            "the sandbox is off: commands run with your own rights",
+            "the sandbox is off: commands run with your own rights, and agents that run them have no attempts",
         )
         .with_remedy("remove `command_line_sandbox`, or set it to `auto`"),
     }

@@ -26,6 +26,7 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{
     CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
 };
+use crate::text::escape_name;
 
 /// The tool that runs a command line.
 const EXECUTE_COMMAND: &str = "execute_command";
@@ -507,10 +508,10 @@ impl fmt::Display for SandboxReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  isolation: {}", self.by)?;
         for SandboxOpenPath { path, permission } in &self.open {
-            writeln!(f, "    {:8} {path}", permission.to_string())?;
+            writeln!(f, "    {:8} {}", permission.to_string(), escape_name(path))?;
         }
         for path in &self.hidden {
-            writeln!(f, "    hidden   {path}")?;
+            writeln!(f, "    hidden   {}", escape_name(path))?;
         }
         writeln!(f, "    network  {}", self.network.join(", "))?;
         writeln!(f, "    limits   {}", self.limits_text())?;

@@ -17,6 +17,8 @@ const GRANTED: &str = "granted";
 pub struct AgentGates {
     /// The agent; `None` for grants that belong to the caller.
     pub agent: Option<AgentId>,
+    /// The phase in which it works in a run.
+    pub working_phase: Phase,
     /// Its gate while all agents work.
     pub coordination: Gate,
     /// Its gate if it delivers.
@@ -28,7 +30,7 @@ impl AgentGates {
     pub fn gate(&self, phase: Phase) -> &Gate {
         match phase {
             Phase::Coordination => &self.coordination,
-            Phase::Final => &self.delivery,
+            Phase::Attempt | Phase::Final => &self.delivery,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{GrantKind, Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
+use crate::text::escape_name;
 use crate::tools::call::{FinalSymlink, RequestedAccess, UserPath};
 use crate::world::access::verdict::PathVerdict;
 
@@ -44,16 +45,23 @@ struct AccessDecision {
 pub struct PathReport(Vec<PathDecision>);
 
 impl PathReport {
-    /// Decides whether `path`, relative to `cwd` unless it is absolute, may be read and written.
-    pub fn new(agents: &[AgentGates], phases: &[Phase], path: &str, cwd: &AbsPath) -> Result<Self> {
+    /// Decides whether `path`, relative to `cwd` unless it is absolute, may be read and written in
+    /// `phase`, or if that is `None` in the phases of a run.
+    pub fn new(
+        agents: &[AgentGates],
+        phase: Option<Phase>,
+        path: &str,
+        cwd: &AbsPath,
+    ) -> Result<Self> {
         let absolute_path = cwd.as_path().join(path);
         let path = UserPath::parse(absolute_path.to_string_lossy()).map_err(|error| {
             Error::new(ErrorKind::Usage, format!("`{path}` is not a path")).with_source(error)
         })?;
         let mut decisions = Vec::new();
         for gates in agents {
-            for phase in phases {
-                decisions.push(path_decision(gates, *phase, &path));
+            let run_phases = vec![gates.working_phase, Phase::Final];
+            for phase in phase.map_or(run_phases, |phase| vec![phase]) {
+                decisions.push(path_decision(gates, phase, &path));
             }
         }
         Ok(Self(decisions))
@@ -72,7 +80,7 @@ impl fmt::Display for PathReport {
         for decision in &self.0 {
             let agent = decision.agent.as_deref().unwrap_or("the agent");
             if last_path.replace(&decision.path) != Some(&decision.path) {
-                writeln!(f, "{}", decision.path)?;
+                writeln!(f, "{}", escape_name(&decision.path))?;
             }
             writeln!(f, "{agent}, {} phase:", decision.phase)?;
             for (access, access_decision) in [("read", &decision.read), ("write", &decision.write)]
@@ -133,7 +141,9 @@ impl AccessDecision {
         let grant = root.as_ref().map(|(root, _)| root.clone());
         // Agents never write to skills.
         let is_skill = matches!(root, Some((_, GrantKind::Skill)));
-        let grant_name = root.map_or_else(String::new, |(root, kind)| format!("{kind} `{root}`"));
+        let grant_name = root.map_or_else(String::new, |(root, kind)| {
+            format!("{kind} `{}`", escape_name(&root))
+        });
         match verdict.refusal {
             None => Self {
                 decision: "allow",
@@ -166,7 +176,7 @@ impl AccessDecision {
 fn granted_reason(grant_name: &str, nested_grants: &[(RealPath, GrantKind)]) -> String {
     let other_grants: Vec<String> = nested_grants
         .iter()
-        .map(|(root, kind)| format!("{kind} `{root}`"))
+        .map(|(root, kind)| format!("{kind} `{}`", escape_name(&root.to_string())))
         .collect();
     if other_grants.is_empty() {
         return format!("granted by {grant_name}");

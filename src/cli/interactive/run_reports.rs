@@ -108,8 +108,9 @@ pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
     Ok(())
 }
 
-/// Returns the events of a run, as far as its log can be read.
+/// Returns the events of a run.
 fn read_events(name: &str, host: &Host) -> Result<Vec<Event>> {
-    let log = logs::find_run(name, host)?.events()?;
-    Ok(log.filter_map(|entry| entry.ok()?.event).collect())
+    let entries = logs::find_run(name, host)?.events()?.intact_entries();
+    let events = entries.filter_map(|entry| entry.map(|entry| entry.event).transpose());
+    events.collect()
 }

@@ -152,7 +152,7 @@ impl SessionState {
                         .with_hint("or resume the last one: massgen --continue"),
                 );
             }
-            apply_flags(&mut team.config, arguments, output);
+            apply_flags(&mut team.config, arguments, output)?;
         }
         self.team = team;
         let continued = match (session_name, continued) {
@@ -446,7 +446,7 @@ impl SessionState {
             output,
         )
         .await?;
-        apply_flags(&mut team.config, &self.arguments, output);
+        apply_flags(&mut team.config, &self.arguments, output)?;
         Ok(self.team.insert(team).clone())
     }
 

@@ -41,7 +41,7 @@ pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>
         let RunState {
             status,
             status_file,
-        } = run.state();
+        } = run.state()?;
         let summary = RecordedRunSummary::read(&run, status_file.as_ref());
         let files = deliveries.delivered_files(&run.name())?;
         let outcome = match status {

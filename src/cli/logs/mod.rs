@@ -145,7 +145,7 @@ fn export(run: &RunDir, file: Option<&str>, host: &Host, output: &mut CliOutput<
         Some(file) => host.cwd.join(file),
         None => host.cwd.join(format!("{}.tar.gz", run.name())),
     };
-    if run.state().status == RunStatus::Running {
+    if run.state()?.status == RunStatus::Running {
         output.warning("the run is still active: the archive contains its log so far");
     }
     let file_count = run.export(&archive)?;

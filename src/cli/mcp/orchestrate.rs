@@ -31,6 +31,7 @@ pub(crate) fn serve_runs(
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
+        output.set_stop(&stop);
         let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
         let tools = ToolServer::new(RunHandler::new(runs.clone()));
         let offer = format!("runs of {agents}");

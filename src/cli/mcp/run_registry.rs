@@ -2,7 +2,6 @@
 //! mentions, applies what a run did not deliver, and keeps ended runs for a while. The config is
 //! read in advance, and no client may change it.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
@@ -217,7 +216,7 @@ impl RunRegistry {
         run: Arc<TrackedRun>,
     ) -> (Result<RunOutcome>, Vec<String>) {
         let template = &self.0.template;
-        let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+        let mut output = CliOutput::for_server_run(run.stop());
         let prepared = PreparedRun {
             host: template.host.clone(),
             config: template.team.config.clone(),

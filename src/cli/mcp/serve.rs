@@ -26,6 +26,7 @@ pub(crate) fn serve_tools(
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
+        output.set_stop(&stop);
         let count = count_noun(tools.count(), "tool");
         let server = ToolServer::new(tools.clone());
         let result = transport.serve(server, &count, &stop, output).await;

@@ -57,7 +57,7 @@ struct TrackedRunState {
     redactor: Redactor,
     phase: TrackedRunPhase,
     result_builder: ResultBuilder,
-    /// The answers of the last attempt, in the order in which they came.
+    /// The answers of the last coordination, in the order in which they came.
     answers: Vec<(AnswerLabel, Arc<str>)>,
     /// The result, once the run has ended.
     result: Option<RunResult>,
@@ -197,7 +197,7 @@ impl TrackedRun {
         redact_for_clients(&state.redactor, status)
     }
 
-    /// Returns the answers of the last attempt under their anonymous names, and the votes that
+    /// Returns the answers of the last coordination under their anonymous names, and the votes that
     /// count.
     pub(crate) fn answers(&self) -> Value {
         let state = self.lock();
@@ -331,13 +331,10 @@ fn describe_event(event: &Event) -> Option<String> {
 }
 
 fn describe_run_event(event: &RunEvent) -> Option<String> {
-    if let RunEvent::RunStarted {
-        agents, attempt, ..
-    } = event
-    {
+    if let RunEvent::RunStarted { agents, .. } = event {
         let agents = count_noun(agents.len(), "agent");
-        Some(format!("attempt {attempt}: {agents} working"))
-    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
+        Some(format!("{agents} working"))
+    } else if let RunEvent::CoordinationRestarted { reason, .. } = event {
         Some(format!("the agents begin again: {reason}"))
     } else if let RunEvent::RunEnded { summary, .. } = event {
         Some(summary.clone())

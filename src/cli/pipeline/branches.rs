@@ -42,7 +42,7 @@ pub(crate) fn show(
         })?;
     }
     if format == ReportFormat::Text {
-        let (name, is_running) = (view.dir.name(), view.dir.is_running());
+        let (name, is_running) = (view.dir.name(), view.dir.is_running()?);
         let suffix = if is_running { ", which is running" } else { "" };
         let bare_repository = escape_name(&view.dir.bare_repository().to_string());
         output.note(&format!(

@@ -14,6 +14,7 @@ use crate::cli::execution::{
 };
 use crate::cli::follow::follow_run;
 use crate::cli::model_prices::model_list;
+use crate::cli::opening_question::user_location;
 use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
@@ -39,7 +40,8 @@ use crate::pipeline::{PipelineContext, PipelineRun, agents_of_stages};
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::probe::terminal::stderr_size;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
-use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::io::answer_file::AnswerFile;
+use crate::world::io::files::{read_capped, write_output_file};
 use crate::world::io::terminal_input::TerminalInput;
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
@@ -216,7 +218,7 @@ pub(crate) async fn resume_with_team(
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("use a config with the same roles, or start the task again"));
     }
-    apply_flags(&mut team.config, arguments, output);
+    apply_flags(&mut team.config, arguments, output)?;
     output.note(&format!("resuming {}", repository.dir.name()));
     let launch = PipelineLaunch {
         host: team.host,
@@ -337,10 +339,8 @@ impl PipelineLaunch<'_> {
         let answer_file = arguments
             .output_file
             .as_ref()
-            .map(|file| host.cwd.join(file));
-        if let Some(path) = &answer_file {
-            expect_output_file(path)?;
-        }
+            .map(|file| AnswerFile::new(host.cwd.join(file), user_location(&host)))
+            .transpose()?;
         let presence = UserPresence::detect(&host);
         let facts = DisplayFacts {
             config: &config,
@@ -396,8 +396,8 @@ impl PipelineLaunch<'_> {
         if let Some(answer) = &result.answer {
             write_output_file(&kept_answer_file, &redactor.text(&answer.text))?;
         }
-        if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
-            write_output_file(path, &answer.text)?;
+        if let (Some(file), Some(answer)) = (&answer_file, &result.answer) {
+            file.write(&answer.text)?;
         }
         view_result?;
         prune_after_run(&store, &retention, output);

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use crate::ballot::WinnerReason;
 use crate::check_results::{CheckResult, CheckVerdict};
 use crate::cli::output::TextStyle;
 use crate::event::{
     ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event,
     ModelEvent, RunEvent, SubagentEvent, SubagentStatus, ToolEvent, rejection_cause,
 };
-use crate::run_view::ballot::{BallotView, WinnerReason};
+use crate::run_view::ballot::BallotView;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::ballot::WinnerReason;
 use crate::cli::json_report::event_warning;
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledLine, StyledPiece, TextStyle, line_pieces};
@@ -16,8 +17,8 @@ use crate::cli::render::event_lines::{
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PREPARATION_CALL,
-    PipelineEvent, ReplyTextKind, RunEvent, SubagentEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PipelineEvent, ReplyTextKind,
+    RunEvent, SubagentEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::orchestrator::team::project_instructions::describe_size;
@@ -118,9 +119,17 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn on_run_event(&mut self, event: &RunEvent, elapsed: Duration) {
         match event {
             RunEvent::RunStarted {
-                agents, attempt, ..
-            } => self.show_start(agents, *attempt),
-            RunEvent::AttemptRestarted {
+                agents, restart, ..
+            } => self.show_start(agents, *restart),
+            RunEvent::BaselineStarted { checks } => {
+                let text = join_with_commas(checks);
+                self.show_labelled_line("checking your files", TextStyle::Strong, &text);
+            }
+            RunEvent::BaselineChecked { finding } => {
+                let text = format!("{} {}", finding.check, finding.verdict);
+                self.show_labelled_line("before any answer", TextStyle::Plain, &text);
+            }
+            RunEvent::CoordinationRestarted {
                 reason,
                 instructions,
             } => self.show_restart(reason, instructions),
@@ -189,10 +198,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         } else if let CoordinationEvent::WinnerSelected {
             agent,
             label,
+            reason,
             votes,
         } = event
         {
-            self.show_winner(agent, *label, votes);
+            self.show_winner(agent, (*label, *reason), votes);
         } else if let CoordinationEvent::Answered { agent, content, .. } = event {
             self.show_quote(agent, content);
         }
@@ -296,9 +306,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    fn show_start(&mut self, agents: &[AgentId], attempt: u32) {
-        if attempt > 1 {
-            self.show_labelled_line("attempt", TextStyle::Strong, &attempt.to_string());
+    fn show_start(&mut self, agents: &[AgentId], restart: u32) {
+        if restart > 0 {
+            self.show_labelled_line("restart", TextStyle::Strong, &restart.to_string());
         }
         self.show_labelled_line("agents", TextStyle::Strong, &join_with_commas(agents));
     }
@@ -394,16 +404,33 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     /// Shows the winner, unless there is only one agent.
-    fn show_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
+    fn show_winner(
+        &mut self,
+        agent: &AgentId,
+        (label, reason): (AnswerLabel, WinnerReason),
+        votes: &[(AgentId, u32)],
+    ) {
         self.finish_all_replies();
         if self.view.agents().len() == 1 {
             return;
         }
+        let was_voted = votes.iter().any(|(_, count)| *count > 0);
         let votes: Vec<String> = votes
             .iter()
             .map(|(agent, count)| format!("{agent} {count}"))
             .collect();
-        let mut text = format!("{agent} with {label} (votes: {})", votes.join(", "));
+        let mut text = match reason {
+            WinnerReason::Review | WinnerReason::FirstPassing => {
+                format!("{agent} with {label}; {}", reason.text())
+            }
+            WinnerReason::PassedChecks if !was_voted => format!("{agent} with {label}"),
+            WinnerReason::OnlyAnswer
+            | WinnerReason::MostVotes
+            | WinnerReason::FirstOfTie
+            | WinnerReason::PassedChecks => {
+                format!("{agent} with {label} (votes: {})", votes.join(", "))
+            }
+        };
         let failing = self.view.ballot().failing_agents();
         if !failing.is_empty() {
             text = format!(
@@ -617,13 +644,14 @@ impl EventSink for RunRenderer<'_, '_> {
             Event::Tool(ToolEvent::ServerProgress { server, text }) => {
                 self.show_server_progress(server, text);
             }
-            // It tells agents how to work, and no other line shows it.
-            Event::Subagent(SubagentEvent::SubagentModel {
-                agent,
-                call_id,
-                event: ModelEvent::Replied { text, .. },
-                ..
-            }) if call_id == PREPARATION_CALL => self.show_quote(agent, text),
+            // It tells agents how to work, or which answer is the best; no other line shows it.
+            Event::Subagent(
+                subagent_event @ SubagentEvent::SubagentModel {
+                    agent,
+                    event: ModelEvent::Replied { text, .. },
+                    ..
+                },
+            ) if subagent_event.separate_call().is_some() => self.show_quote(agent, text),
             Event::Tool(_) | Event::Subagent(_) => {}
         }
         Ok(())

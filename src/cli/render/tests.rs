@@ -29,7 +29,7 @@ fn start_event() -> Event {
     Event::Run(RunEvent::RunStarted {
         question: Arc::from("why?"),
         agents: vec![id("ann"), id("bob")],
-        attempt: 1,
+        restart: 0,
     })
 }
 
@@ -160,6 +160,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
             content: Arc::from("It is so.\n\nBecause."),
             snapshot: None,
             check_results: None,
+            changes: None,
             plan: None,
         }),
         Event::Coordination(CoordinationEvent::AnswersShown {
@@ -169,7 +170,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
         Event::Coordination(CoordinationEvent::SubmissionRejected {
             agent: id("bob"),
             reason: "not counted: too like\nagent1.1".to_owned(),
-            hook: None,
+            external: None,
         }),
         Event::Coordination(CoordinationEvent::Voted {
             agent: id("bob"),
@@ -251,6 +252,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
         Event::Coordination(CoordinationEvent::WinnerSelected {
             agent: id("ann"),
             label: label(0, 2),
+            reason: WinnerReason::MostVotes,
             votes: vec![(id("ann"), 1), (id("bob"), 0)],
         }),
         Event::Delivery(DeliveryEvent::FinalStarted { agent: id("ann") }),

@@ -161,7 +161,7 @@ pub fn all_cases() -> Result<Vec<SelftestCase>> {
 fn protected_files(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Coordination => &["outside", "home", "other", "ro", "rw"],
-        Phase::Final => &[
+        Phase::Attempt | Phase::Final => &[
             "outside",
             "home",
             "other",

@@ -13,7 +13,7 @@ use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
 use crate::batch::task::CellId;
 use crate::cli::batch::batches_directory;
-use crate::cli::batch_report::{BatchReport, WatchedCells};
+use crate::cli::batch_report::BatchReport;
 use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
@@ -109,17 +109,8 @@ pub(super) async fn find_batch(server: &WebServer, id: String) -> ApiResult<Batc
 
 fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
     let record = batch.record()?;
-    let survey = batch.survey::<CellResult>(record.cells)?;
+    let survey = batch.survey(record.cells)?;
     let report = BatchReport::from_survey(batch, &record, &survey)?;
-    let failures = WatchedCells::select(batch, &survey).failures;
-    let failure_rows = failures.into_iter().map(|failure| {
-        json!({
-            "id": failure.id,
-            "state": failure.state,
-            "at": failure.at,
-            "reason": failure.reason,
-        })
-    });
     let rows = tag_rows(&survey.results);
     let open_cells = survey.begun.iter().map(ListedCell::Begun);
     let ended_cells = survey.results.iter().map(ListedCell::Ended);
@@ -137,11 +128,8 @@ fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
         "tasks": record.tasks_name,
         "began": record.began,
         "counts": report.counts,
-        "spent_usd": report.spent,
         "money": report.money_json(),
-        "pause": report.pause,
         "is_cancelled": report.is_cancelled,
-        "failures": failure_rows.collect::<Vec<_>>(),
         "rows": rows.iter().take(ROWS_MAX).collect::<Vec<&TagRow>>(),
         "more_rows": rows.len().saturating_sub(ROWS_MAX),
         "cells": cells,
@@ -188,9 +176,9 @@ impl ListedCell<'_> {
                 "id": cell.id,
                 "state": cell.state,
                 "attempts": cell.attempt,
-                "host": cell.owner.as_ref().map(|owner| &owner.host),
-                "since": cell.owner.as_ref().map(|owner| &owner.since),
-                "reason": cell.note.as_ref().map(|note| &note.reason),
+                "host": cell.mark.as_ref().map(|mark| &mark.host),
+                "since": cell.mark.as_ref().map(|mark| &mark.since),
+                "reason": cell.note.reason,
                 "run": run,
             }),
             ListedCell::Ended(result) => {

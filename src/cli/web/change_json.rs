@@ -63,7 +63,7 @@ pub(super) fn change_json(
     );
     json!({
         "path": display_path(&difference.path, cwd),
-        "change": change_word(difference),
+        "change": difference.action().outcome().word(),
         "before": side_json(&difference.before),
         "after": side_json(&difference.after),
         "details": difference.details,
@@ -113,14 +113,6 @@ fn side_word(side: LineSide) -> &'static str {
         LineSide::Both => "context",
         LineSide::Old => "removed",
         LineSide::New => "added",
-    }
-}
-
-fn change_word(difference: &DeliveryDifference) -> &'static str {
-    match (&difference.before, &difference.after) {
-        (DiffSide::Nothing, _) => "created",
-        (_, DiffSide::Nothing) => "deleted",
-        _ => "changed",
     }
 }
 

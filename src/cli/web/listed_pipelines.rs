@@ -79,7 +79,7 @@ impl ListedPipeline {
         let Self { dir, record, .. } = self;
         // Looks at the lock before the last line, so that a pipeline that ends meanwhile does
         // not count as interrupted.
-        let is_written = event_log::is_written(&dir.events_file());
+        let is_written = event_log::is_written(&dir.events_file())?;
         let last_line = last_line(dir);
         let status = last_line.as_ref().and_then(end_status);
         let state = match status {

@@ -54,7 +54,7 @@ impl LoggedRun {
         let logs = work.join(STATE_DIR).join(LOGS);
         // A log that an agent wrote was not created by massgen.
         for run in runs::list(&logs)? {
-            if run.is_own() && run.has_log()? {
+            if run.is_own()? && run.has_log()? {
                 return Ok(Some(Self {
                     name: format!("{}{CELL_SEPARATOR}{cell}", batch.name()),
                     events: run.events_file(),
@@ -85,7 +85,7 @@ impl LoggedRun {
     }
 
     /// Returns whether a process writes its log.
-    pub(super) fn is_written(&self) -> bool {
+    pub(super) fn is_written(&self) -> Result<bool> {
         event_log::is_written(&self.events)
     }
 

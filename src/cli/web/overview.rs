@@ -142,7 +142,7 @@ fn run_json(
     let RunState {
         status,
         status_file,
-    } = run.state();
+    } = run.state()?;
     let summary = RecordedRunSummary::read(run, status_file.as_ref());
     let duration_ms = summary.seconds.map(|seconds| (seconds * SECOND_MS).round());
     let session = run.metadata().map(|metadata| metadata.session_id);
@@ -156,7 +156,7 @@ fn run_json(
         RunStatus::Ended => summary.finish_reason.as_deref() == Some("interrupted"),
     };
     let is_resumable =
-        is_last && is_interrupted && !is_live && run.is_own() && run.manifest().is_ok();
+        is_last && is_interrupted && !is_live && run.is_own()? && run.manifest().is_ok();
     Ok(json!({
         "id": run.name(),
         "session": session,

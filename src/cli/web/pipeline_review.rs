@@ -23,7 +23,7 @@ use crate::path::RelPath;
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::world::delivery::planning::plan;
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::delivery::transaction::apply;
+use crate::world::delivery::transaction::{SelectionOrigin, apply};
 use crate::world::io::file_change::FileChange;
 use crate::world::store::pipelines::{PipelineDir, find_by_name};
 
@@ -137,7 +137,8 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
 
 fn apply_all(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Vec<FileChange>> {
     require_all_allowed(plan)?;
-    apply(delivery, plan, &plan.select_all(), None)
+    let choices = plan.select_all();
+    apply(delivery, plan, &choices, SelectionOrigin::Default, None)
 }
 
 /// Determines what the pipeline `id` delivers in this form.

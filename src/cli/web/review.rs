@@ -41,7 +41,7 @@ use crate::world::delivery::contents::{
 };
 use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::store::{DeliverySource, NO_DELIVERY_HINT, OpenDelivery};
-use crate::world::delivery::transaction::{apply, select_hunks};
+use crate::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
     refuse_outside,
@@ -582,7 +582,7 @@ pub(super) fn apply_selected(
     refuse_outside(&plan.roots, &host.project, &taken_paths(request, host))?;
     let selection = delivery_selection(delivery, plan, &request.files, &host.cwd)?;
     let choices = select_hunks(delivery, plan, selection.choices, &selection.parts)?;
-    let changes = apply(delivery, plan, &choices, None)?;
+    let changes = apply(delivery, plan, &choices, SelectionOrigin::Review, None)?;
     Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
 }
 

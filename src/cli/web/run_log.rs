@@ -101,7 +101,8 @@ fn read_events(run: &LoggedRun, query: &LogQuery) -> Result<Value> {
     let (mut events, mut bytes, mut has_more) = (Vec::new(), 0_usize, false);
     let mut log = run.open_log()?;
     log.skip_lines(query.after);
-    for entry in log.flatten() {
+    for entry in log.intact_entries() {
+        let entry = entry?;
         if events.len() == limit || bytes > EVENTS_BYTES_MAX {
             has_more = true;
             break;

@@ -2,7 +2,6 @@
 //! task. It uses only a team that the server was started with, because a resumed run has the rights
 //! that the config of its team gives.
 
-use std::io;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -211,7 +210,7 @@ async fn execute_resumed_pipeline(
     run: Arc<PageRun>,
 ) -> Result<RunOutcome> {
     let PipelineResumption { dir, team, flags } = resumption;
-    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    let mut output = CliOutput::for_server_run(run.stop());
     finish_interrupted_deliveries(&team.host, &mut output)?;
     let repository = PipelineRepository::reopen(dir, &team.host.env).await?;
     repository.require_start_directory(&team.host.cwd, "start the server there")?;
@@ -228,7 +227,7 @@ async fn execute_resumed_run(resumption: RunResumption, run: Arc<PageRun>) -> Re
         team,
         flags,
     } = resumption;
-    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    let mut output = CliOutput::for_server_run(run.stop());
     finish_interrupted_deliveries(&team.host, &mut output)?;
     let run_request = resume_with_team(&interrupted_run, team, &flags, &mut output)?;
     let stop = run.stop().clone();

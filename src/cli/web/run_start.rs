@@ -3,7 +3,6 @@
 //! context path closes, only if the page repeats it, after the person has confirmed it.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -130,8 +129,8 @@ fn prepare(
     limits.apply_to(&mut flags);
     flags.delivery.review = request.review;
     let mut config = team.config.clone();
-    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
-    apply_flags(&mut config, &flags, &mut output);
+    let mut output = CliOutput::for_server_run(server.runs().stop());
+    apply_flags(&mut config, &flags, &mut output)?;
     let mut host = server.host().clone();
     host.arguments = recorded_command_line(named_team, &flags);
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
@@ -342,7 +341,7 @@ async fn execute_run(
     flags: RunArguments,
     run: Arc<PageRun>,
 ) -> Result<RunOutcome> {
-    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    let mut output = CliOutput::for_server_run(run.stop());
     finish_interrupted_deliveries(&prepared.host, &mut output)?;
     let stop = run.stop().clone();
     let mode = OutputMode::Page(&run);

@@ -83,6 +83,7 @@ async fn serve(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let stop = listen(host.hangup)?;
+    output.set_stop(&stop);
     let telemetry = telemetry_settings(host, output);
     let loaded_environment = environment::load(host);
     for warning in &loaded_environment.warnings {

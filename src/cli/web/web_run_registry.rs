@@ -115,16 +115,16 @@ impl WebRunRegistry {
     /// run was resumed since, also by another process.
     pub(super) fn feed(&self, run: &LoggedRun) -> Result<Arc<RunFeed>> {
         let page_run = self.find(run.name());
-        let is_current =
-            |page_run: &Arc<PageRun>| !page_run.is_ended() || !is_outdated(page_run.feed(), run);
-        if let Some(page_run) = page_run.filter(is_current) {
+        if let Some(page_run) = page_run
+            && (!page_run.is_ended() || !is_outdated(page_run.feed(), run)?)
+        {
             return Ok(Arc::clone(page_run.feed()));
         }
         let mut feeds = lock(&self.feeds);
         let position = feeds.iter().position(|(known, _)| known == run.name());
         let known_feed = position.and_then(|index| feeds.remove(index));
         let feed = match known_feed {
-            Some((_, feed)) if !is_outdated(&feed, run) => feed,
+            Some((_, feed)) if !is_outdated(&feed, run)? => feed,
             Some(_) | None => {
                 let feed = RunFeed::new();
                 if let Some(limits) = run.limits() {
@@ -154,9 +154,9 @@ impl WebRunRegistry {
 
 /// Returns whether `feed` has ended, and its run was resumed since: the log is written again, or it
 /// is another one than the feed has read.
-fn is_outdated(feed: &RunFeed, run: &LoggedRun) -> bool {
+fn is_outdated(feed: &RunFeed, run: &LoggedRun) -> Result<bool> {
     let is_ended = feed.progress() == FeedProgress::Ended;
-    is_ended && (run.is_written() || run.log_length() != feed.log_length())
+    Ok(is_ended && (run.is_written()? || run.log_length() != feed.log_length()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

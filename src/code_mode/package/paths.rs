@@ -51,6 +51,7 @@ mod tests {
         "pattern",
         "content",
         "command",
+        "answer",
         "excludePatterns",
         "include_patterns",
         "exclude_patterns",

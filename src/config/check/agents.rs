@@ -7,15 +7,18 @@ use crate::config::check::limits::{dashboard_mode, retention, steps_per_round};
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::check::orchestrator::timeouts;
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
+use crate::config::copies::COPIES_MAX;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{TypedKey, agents, backend, context_paths, nearest, root};
+use crate::config::keys::{TypedKey, agents, backend, context_paths, nearest, orchestrator, root};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
-use crate::config::{AgentConfig, Config, ContextPath, DebugDelay, DeliveryMode, ToolFilter};
+use crate::config::{
+    AgentConfig, Config, ContextPath, DebugDelay, DeliveryMode, Strategy, ToolFilter,
+};
 use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::folded::FoldedPath;
@@ -82,6 +85,7 @@ impl ConfigChecker<'_> {
         let limits = self.limits(&root);
         let agents = agents?;
         orchestrator.preparation.paraphrases = self.paraphrases(&root, &agents);
+        orchestrator.reviewer = self.reviewer(&root, &agents);
         self.separate_storage(&root, &mut orchestrator, &agents);
         let workflow = self.workflow(&root, &agents);
         let config = Config {
@@ -104,6 +108,7 @@ impl ConfigChecker<'_> {
             workflow,
         };
         self.check_overlaps(&root, &config);
+        self.require_deciding_check(&root, &config);
         self.refuse_role_controlled_keys(&root, &config);
         Some(config)
     }
@@ -115,26 +120,96 @@ impl ConfigChecker<'_> {
     ) -> Option<Vec<AgentConfig>> {
         let views = self.agent_views(root)?;
         let mut agents: Vec<AgentConfig> = Vec::new();
+        let mut is_complete = true;
         for view in &views {
             let Some(agent) = self.agent(view, shared) else {
+                is_complete = false;
                 continue;
             };
-            if let Some(namesake) = agents
-                .iter()
-                .find(|earlier| same_name(&earlier.id, &agent.id))
-            {
-                let message = format!("the id `{}` is taken by another agent", namesake.id);
-                let error = Diagnostic::error(view.key_path(&agents::ID), message)
-                    .with_span(view.key_span(&agents::ID));
-                self.findings.push(error.with_suggestion(
-                    "ids are directory names: they must differ in more than case",
-                ));
-            }
             self.refuse_shared_record(view, &agent, &agents);
             let agent = self.with_own_workspace(view, agent, &agents);
-            agents.push(with_shared_servers(agent, &agents));
+            let agent = with_shared_servers(agent, &agents);
+            for copy in self.copies(view, &agent) {
+                self.refuse_namesake(view, &copy, &agents);
+                agents.push(copy);
+            }
         }
-        (agents.len() == views.len()).then_some(agents)
+        if agents.len() > AGENTS_MAX {
+            let message = format!("{} agents are too many: at most {AGENTS_MAX}", agents.len());
+            let path = root.key_path(&root::AGENTS);
+            let error = Diagnostic::error(path, message).with_span(root.key_span(&root::AGENTS));
+            let hint = "make fewer `copies`";
+            self.findings.push(error.with_suggestion(hint));
+        }
+        is_complete.then_some(agents)
+    }
+
+    /// Refuses an agent with the id of an earlier one.
+    fn refuse_namesake(
+        &mut self,
+        view: &MappingView<'_>,
+        agent: &AgentConfig,
+        earlier_agents: &[AgentConfig],
+    ) {
+        let mut namesakes = earlier_agents.iter();
+        if let Some(namesake) = namesakes.find(|earlier| same_name(&earlier.id, &agent.id)) {
+            let message = format!("the id `{}` is taken by another agent", namesake.id);
+            let error = Diagnostic::error(view.key_path(&agents::ID), message)
+                .with_span(view.key_span(&agents::ID));
+            self.findings
+                .push(error.with_suggestion(
+                    "ids are directory names: they must differ in more than case",
+                ));
+        }
+    }
+
+    /// Returns the copies of an agent for which the config asks.
+    fn copies(&mut self, view: &MappingView<'_>, agent: &AgentConfig) -> Vec<AgentConfig> {
+        let count = view.integer(&agents::COPIES).unwrap_or(1);
+        let count = u32::try_from(count).unwrap_or(COPIES_MAX);
+        match agent.copies(count) {
+            Ok(copies) => copies,
+            Err(reason) => {
+                let message = format!("`{}` cannot be copied: {reason}", agent.id);
+                let error = Diagnostic::error(view.key_path(&agents::COPIES), message)
+                    .with_span(view.key_span(&agents::COPIES));
+                let hint = "list each agent by itself";
+                self.findings.push(error.with_suggestion(hint));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns the agent whose model compares answers: one of `agents`, or the first of its copies.
+    fn reviewer(&mut self, root: &MappingView<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
+        let view = root.section(&root::ORCHESTRATOR)?;
+        let text = view.text(&orchestrator::REVIEWER)?;
+        let first_copy = format!("{}-1", text.value);
+        let mut ids = agents.iter().map(|agent| &agent.id);
+        let id = ids.find(|id| [text.value, &first_copy].contains(&id.as_str()));
+        if id.is_none() {
+            let message = format!("no agent is called {}", quote(text.value));
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
+            let hint = "name the `id` of one of `agents`";
+            self.findings.push(error.with_suggestion(hint));
+        }
+        id.cloned()
+    }
+
+    /// Requires a check for `first-pass`, whose winner is the first answer that passes it.
+    fn require_deciding_check(&mut self, root: &MappingView<'_>, config: &Config) {
+        if config.orchestrator.strategy != Strategy::FirstPass || config.checks.has_required() {
+            return;
+        }
+        let view = root.section(&root::ORCHESTRATOR);
+        let message = "`first-pass` needs a required check";
+        let error = Diagnostic::error("orchestrator.strategy", message);
+        let error = match &view {
+            Some(view) => error.with_span(view.key_span(&orchestrator::STRATEGY)),
+            None => error,
+        };
+        let hint = "add one to `checks`, such as `cargo test -q`";
+        self.findings.push(error.with_suggestion(hint));
     }
 
     /// Returns the mappings of the agents: those of `agents`, or the single one of `agent`.

@@ -3,7 +3,10 @@
 use crate::check_results::CheckRequirement;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
-use crate::config::checks::{CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy};
+use crate::config::checks::{
+    CHECK_NAME_CHARS_MAX, CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy,
+    PARALLEL_CHECKS_DEFAULT,
+};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{checks, root};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -11,8 +14,6 @@ use crate::text::single_line;
 
 /// The maximum number of checks; every answer waits for all of them.
 const CHECKS_MAX: usize = 32;
-/// The longest name that is derived from a check's command, in characters.
-const NAME_CHARS_MAX: usize = 60;
 
 impl ConfigChecker<'_> {
     /// Returns the checks of the config; empty if it has none.
@@ -44,8 +45,12 @@ impl ConfigChecker<'_> {
             Some("ask") => FailedCheckPolicy::Ask,
             _ => FailedCheckPolicy::Undo,
         };
+        let parallel = root
+            .integer(&root::PARALLEL_CHECKS)
+            .and_then(|count| usize::try_from(count).ok());
         ChecksConfig {
             list,
+            parallel: parallel.unwrap_or(PARALLEL_CHECKS_DEFAULT),
             on_failure,
             sandbox: None,
         }
@@ -72,7 +77,7 @@ impl ConfigChecker<'_> {
         let line = command.value.trim();
         let name = name.map_or(line, |name| name.value.trim());
         Some(CheckConfig {
-            name: single_line(name, NAME_CHARS_MAX),
+            name: single_line(name, CHECK_NAME_CHARS_MAX),
             command: line.to_owned(),
             requirement: match view.flag(&checks::REQUIRED) {
                 Some(false) => CheckRequirement::Informational,
@@ -81,6 +86,11 @@ impl ConfigChecker<'_> {
             timeout_seconds: view
                 .integer(&checks::TIMEOUT)
                 .unwrap_or(CHECK_SECONDS_DEFAULT),
+            retries: view
+                .integer(&checks::RETRIES)
+                .and_then(|count| u32::try_from(count).ok())
+                .unwrap_or_default(),
+            fixed: self.file_globs(&view, &checks::FIXED),
         })
     }
 }

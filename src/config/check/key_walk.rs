@@ -1,6 +1,5 @@
 //! Compares the tree with the table of keys and reports unknown keys, unsupported keys, values of a
-//! wrong shape and missing keys. It also expands variables, and replaces former names and values of
-//! MassGen.
+//! wrong shape and missing keys. It also expands variables, and replaces values of MassGen.
 
 use crate::config::check::commands::is_variable_mapping;
 use crate::config::check::expand::{ExpandedText, expand, is_whole_variable};
@@ -76,7 +75,6 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::error(path, message).with_span(&span));
         }
-        self.report_repeated_keys(entries, section, path);
         for entry in entries.iter_mut().take(KEYS_MAX) {
             let cwd = match entry.key.as_str() {
                 key if path.contains(SERVERS) && SERVER_CWD_KEYS.contains(&key) => CWD_PLACEHOLDER,
@@ -105,29 +103,6 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reports keys that are set twice, by their former and by their current name.
-    fn report_repeated_keys(
-        &mut self,
-        entries: &[YamlEntry],
-        section: &'static KeySection,
-        path: &str,
-    ) {
-        for entry in entries.iter().take(KEYS_MAX) {
-            let current_name = section
-                .find(&entry.key)
-                .and_then(|key| key.renamed_from(&entry.key));
-            if let Some(current_name) = current_name
-                && entries.iter().any(|other| other.key == current_name)
-            {
-                let message = format!("`{}` is a former name of `{current_name}`", entry.key);
-                let error = Diagnostic::error(join_key(path, &entry.key), message);
-                let hint = format!("keep `{current_name}` and remove `{}`", entry.key);
-                self.findings
-                    .push(error.with_span(&entry.key_span).with_suggestion(hint));
-            }
-        }
-    }
-
     fn walk_entry(
         &mut self,
         entry: &mut YamlEntry,
@@ -139,13 +114,6 @@ impl ConfigChecker<'_> {
         let Some(key) = section.find(&entry.key) else {
             return self.walk_unknown_key(entry, section, &path, cwd);
         };
-        if let Some(current_name) = key.renamed_from(&entry.key) {
-            self.warn_of_former_name(&path, &entry.key_span, &entry.key, current_name);
-            current_name.clone_into(&mut entry.key);
-        }
-        if !key.former_values.is_empty() {
-            self.rename_value(&mut entry.value, key, &path, cwd);
-        }
         if !key.foreign_values.is_empty() {
             self.read_foreign_value(entry, key, &path, cwd);
         }
@@ -164,19 +132,6 @@ impl ConfigChecker<'_> {
                         .with_suggestion(key.doc),
                 );
             }
-        }
-    }
-
-    /// Replaces the former name of a value by the current one. The name may come from a variable.
-    fn rename_value(&mut self, node: &mut YamlNode, key: &ConfigKey, path: &str, cwd: &str) {
-        let YamlValue::Scalar(scalar) = &mut node.value else {
-            return;
-        };
-        let text = self.expand_text(&scalar.text, last_key(path), cwd).text;
-        let mut values = key.former_values.iter();
-        if let Some(value) = values.find(|value| value.former_name == text) {
-            self.warn_of_former_name(path, &node.span, value.former_name, value.current_name);
-            value.current_name.clone_into(&mut scalar.text);
         }
     }
 
@@ -209,13 +164,6 @@ impl ConfigChecker<'_> {
         let warning = Diagnostic::warning(path, message);
         self.findings.push(warning.with_span(&entry.value.span));
         (*read_as).clone_into(&mut scalar.text);
-    }
-
-    fn warn_of_former_name(&mut self, path: &str, span: &Span, former: &str, current: &str) {
-        let message = format!("`{former}` is a former name of `{current}`");
-        let warning = Diagnostic::warning(path, message).with_span(span);
-        let hint = format!("write `{current}`; a later version will not know `{former}`");
-        self.findings.push(warning.with_suggestion(hint));
     }
 
     /// Reports that a key is not supported, unless its value asks for the default behaviour anyway.

@@ -14,8 +14,8 @@ use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;
 use crate::config::{
-    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, SubagentsConfig,
-    TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
+    NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode, Strategy,
+    SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity, WriteMode,
 };
 use crate::text::single_line;
 
@@ -80,12 +80,26 @@ impl ConfigChecker<'_> {
                 Some("strict") => NoveltyRequirement::Strict,
                 _ => NoveltyRequirement::Lenient,
             },
-            coordination: match view.flag(&orchestrator::SKIP_COORDINATION_ROUNDS) {
-                Some(true) => CoordinationMode::Skip,
-                _ => CoordinationMode::Vote,
+            strategy: strategy(&view),
+            // Checked when the agents are known: see `reviewer`.
+            reviewer: None,
+            skips_coordination: view.flag(&orchestrator::SKIP_COORDINATION_ROUNDS) == Some(true),
+            presentation: match view.flag(&orchestrator::SKIP_FINAL_PRESENTATION) {
+                Some(true)
+                    if text_of(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS) =>
+                {
+                    PresentationMode::Skipped
+                }
+                Some(_) | None => PresentationMode::Presented,
             },
-            skips_presentation: view.flag(&orchestrator::SKIP_FINAL_PRESENTATION) == Some(true)
-                && text_of(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS),
+            write_mode: coordination_view
+                .as_ref()
+                .and_then(|view| view.text(&coordination::WRITE_MODE))
+                .map_or(WriteMode::default(), |text| match text.value {
+                    coordination::LEGACY_WRITE_MODE => WriteMode::Legacy,
+                    _ => WriteMode::Attempts,
+                }),
+            deliver_ignored: self.file_globs(&view, &orchestrator::DELIVER_IGNORED),
             planning: planning_mode(&view),
             task_planning: task_planning(&view),
             max_orchestration_restarts: coordination_view
@@ -269,6 +283,21 @@ fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
     injections_max
         .filter(|_| is_fairness_enabled)
         .and_then(|count| usize::try_from(count).ok())
+}
+
+/// Returns how the winner is found. A config of MassGen that skips the vote has agents that answer
+/// alone.
+fn strategy(view: &MappingView<'_>) -> Strategy {
+    let named = view.text(&orchestrator::STRATEGY).and_then(|text| {
+        let mut strategies = Strategy::ALL.into_iter();
+        strategies.find(|strategy| strategy.name() == text.value)
+    });
+    let skips_vote = view.flag(&orchestrator::SKIP_VOTING) == Some(true);
+    named.unwrap_or(if skips_vote {
+        Strategy::BestOf
+    } else {
+        Strategy::default()
+    })
 }
 
 fn planning_mode(view: &MappingView<'_>) -> PlanningMode {

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use crate::config::ConfigContext;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::TextValue;
+use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::file_globs::FileGlobs;
+use crate::config::keys::TypedKey;
+use crate::config::keys::shape::TextList;
 use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 
@@ -42,6 +45,24 @@ pub fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Option<&'s
 }
 
 impl ConfigChecker<'_> {
+    /// Returns the globs of a list. Adds an error for each that is invalid.
+    pub(super) fn file_globs(
+        &mut self,
+        view: &MappingView<'_>,
+        key: &TypedKey<TextList>,
+    ) -> FileGlobs {
+        let mut globs = FileGlobs::default();
+        for text in view.texts(key) {
+            if let Err(reason) = globs.add(text.value) {
+                let message = format!("{} is not a glob: {reason}", quote(text.value));
+                let error = Diagnostic::error(&text.path, message).with_span(text.span);
+                let hint = "write one such as `tests/**`, relative to the write path";
+                self.findings.push(error.with_suggestion(hint));
+            }
+        }
+        globs
+    }
+
     /// Resolves a path; relative ones start in the user's directory. Adds an error if it is
     /// invalid.
     pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {

@@ -235,7 +235,7 @@ orchestrator:
   context_paths:
     # The path: absolute, below `~`, or relative to the directory in which massgen is started.
     - path: src
-      # The access of the winner.
+      # What agents may do there; the changes of the answer that wins are delivered.
       permission: write
     - path: docs
   # How critical agents should be when they vote.

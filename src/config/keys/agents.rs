@@ -1,7 +1,7 @@
 //! The keys of an agent.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
-use crate::config::keys::shape::{self, Section, Text};
+use crate::config::keys::shape::{self, Integer, Section, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, backend, folder_guard,
     hooks, limits, permissions,
@@ -36,6 +36,17 @@ pub(crate) const APPEND_SYSTEM_PROMPT: TypedKey<Text> = TypedKey::optional(
     Harmless,
 );
 
+pub(crate) const COPIES: TypedKey<Integer> = TypedKey::optional(
+    &["copies"],
+    shape::integer(1, COPIES_KEY_MAX),
+    "How many of it take part, as `ID-1`, `ID-2` and so on.",
+    Harmless,
+)
+.with_default("1");
+
+/// `COPIES_MAX` in the type of a key's bounds.
+const COPIES_KEY_MAX: i64 = 16;
+
 /// One agent.
 pub static AGENT: KeySection = KeySection {
     path: "agents[]",
@@ -44,6 +55,7 @@ pub static AGENT: KeySection = KeySection {
     keys: &[
         ID.row(),
         BACKEND.row(),
+        COPIES.row(),
         SYSTEM_MESSAGE.row(),
         APPEND_SYSTEM_PROMPT.row(),
         folder_guard::KEY.row(),

@@ -6,7 +6,7 @@ use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, NeedsNamedConfig};
 use crate::config::keys::shape::{self, Flag, NamesOrPairs, Section, Text, TextList, TextOrList};
 use crate::config::keys::{
-    ConfigKey, FormerValue, IgnoredEffect, TypedKey, ValueShape, command_limits, value_rules,
+    ConfigKey, IgnoredEffect, TypedKey, ValueShape, command_limits, value_rules,
 };
 use crate::sandbox_policy::sandbox_level::CHOICES;
 
@@ -98,24 +98,7 @@ pub(crate) const SANDBOX: TypedKey<Text> = TypedKey::optional(
      supports, or the named one. With `off`, commands run with your own rights.",
     ByValue(value_rules::sandbox),
 )
-.with_default("auto")
-.with_former_values(FORMER_LEVELS);
-
-/// The names of sandbox levels in earlier versions.
-const FORMER_LEVELS: &[FormerValue] = &[
-    FormerValue {
-        former_name: "A",
-        current_name: "overlay",
-    },
-    FormerValue {
-        former_name: "B",
-        current_name: "namespaces",
-    },
-    FormerValue {
-        former_name: "C",
-        current_name: "landlock",
-    },
-];
+.with_default("auto");
 
 pub(crate) const NETWORK: TypedKey<TextOrList> = TypedKey::optional(
     &["command_line_network"],

@@ -24,7 +24,7 @@ pub(crate) const PATH: TypedKey<Text> = TypedKey::required(
 pub(crate) const PERMISSION: TypedKey<Text> = TypedKey::optional(
     &["permission"],
     shape::one_of(&["read", "write"]),
-    "The access of the winner.",
+    "What agents may do there; the changes of the answer that wins are delivered.",
     Harmless,
 )
 .with_default("read");
@@ -65,8 +65,8 @@ pub(crate) const ALLOW_BROAD: TypedKey<Flag> = TypedKey::optional(
 /// A path of the user that agents are given.
 pub static CONTEXT_PATH: KeySection = KeySection {
     path: "context_paths[]",
-    doc: "A directory of yours that is open to agents. During coordination all agents may read it; \
-          the winner may write if `permission` allows it. `orchestrator.context_paths` and \
+    doc: "A directory of yours that is open to agents. All agents may read it; with `permission: \
+          write`, each changes its own copy of it until an answer has won. `orchestrator.context_paths` and \
           `agents[].backend.context_paths` have the same keys; of two entries with the same path, \
           the one of `orchestrator` takes precedence.",
     unknown_keys: UnknownKeys::Refused,

@@ -22,6 +22,22 @@ pub(crate) const ENABLE_PLANNING_MODE: TypedKey<Flag> = TypedKey::optional(
 )
 .with_default("false");
 
+/// The values of `write_mode`: MassGen's ways to keep an agent's changes apart all mean an attempt.
+pub(crate) const WRITE_MODES: &[&str] = &["auto", "worktree", "isolated", LEGACY_WRITE_MODE];
+/// The value of `write_mode` without attempts.
+pub(crate) const LEGACY_WRITE_MODE: &str = "legacy";
+
+pub(crate) const WRITE_MODE: TypedKey<Text> = TypedKey::optional(
+    &["write_mode"],
+    shape::one_of(WRITE_MODES),
+    "Where agents write in write paths before the delivery. With `auto`, `worktree` or `isolated`, \
+     each has a private copy of them, which it changes and tests at their own paths; the changes of \
+     the answer that wins are delivered as they are. With `legacy` they only read them, and the \
+     winner writes in a final phase.",
+    Harmless,
+)
+.with_default("auto");
+
 pub(crate) const PLANNING_MODE_INSTRUCTION: TypedKey<Text> = TypedKey::optional(
     &["planning_mode_instruction"],
     shape::text(),
@@ -214,6 +230,7 @@ pub static COORDINATION: KeySection = KeySection {
     doc: "How agents coordinate.",
     unknown_keys: UnknownKeys::Refused,
     keys: &[
+        WRITE_MODE.row(),
         ENABLE_PLANNING_MODE.row(),
         PLANNING_MODE_INSTRUCTION.row(),
         MAX_ORCHESTRATION_RESTARTS.row(),
@@ -329,10 +346,9 @@ pub static COORDINATION: KeySection = KeySection {
             IgnoredEffect::Restricts,
         ),
         ConfigKey::unsupported(
-            &["write_mode", "drift_conflict_policy"],
+            &["drift_conflict_policy"],
             ValueShape::Any,
-            "the winner writes to the context paths, but never overwrites a file that you changed \
-             in the meantime",
+            "a delivery never overwrites a file that you changed in the meantime",
             IgnoredEffect::Convenience,
         ),
     ],

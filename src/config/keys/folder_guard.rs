@@ -44,7 +44,7 @@ pub(crate) const READ: TypedKey<TextList> = TypedKey::optional(
 pub(crate) const WRITE: TypedKey<TextList> = TypedKey::optional(
     &["write"],
     shape::texts(&ValueShape::Text),
-    "Directories that may be read, and written by the winner.",
+    "Directories that may be read, and changed like a context path with `permission: write`.",
     Inside(PathPurpose::OpenedForWriting),
 )
 .with_default("[]");

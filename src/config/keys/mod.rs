@@ -87,12 +87,8 @@ pub enum UnknownKeys {
 pub struct ConfigKey {
     /// The names; most rows have one.
     pub names: &'static [&'static str],
-    /// The name in earlier versions, which still works and gets a warning.
-    pub former_name: Option<&'static str>,
     /// The shape of its value.
     pub shape: ValueShape,
-    /// Values that have other names in earlier versions, which still work and get a warning.
-    pub former_values: &'static [FormerValue],
     /// Values of MassGen that massgen reads as others, with a warning.
     pub foreign_values: &'static [ForeignValue],
     /// The default as YAML. An unsupported key with this value gets no warning, because the
@@ -104,15 +100,6 @@ pub struct ConfigKey {
     pub status: KeyStatus,
     /// Its allowed uses in a config that the user did not name.
     pub found_config_use: FoundConfigUse,
-}
-
-/// The former and the current name of a value.
-#[derive(Debug)]
-pub struct FormerValue {
-    /// The name in earlier versions.
-    pub former_name: &'static str,
-    /// The current name.
-    pub current_name: &'static str,
 }
 
 /// A value of MassGen that massgen does not have.
@@ -253,7 +240,7 @@ impl ConfigKey {
         )
     }
 
-    /// Creates keys without former names, values of other programs, or a default.
+    /// Creates keys without values of other programs, or a default.
     const fn new(
         names: &'static [&'static str],
         shape: ValueShape,
@@ -263,9 +250,7 @@ impl ConfigKey {
     ) -> Self {
         Self {
             names,
-            former_name: None,
             shape,
-            former_values: &[],
             foreign_values: &[],
             default: None,
             doc,
@@ -287,24 +272,6 @@ impl ConfigKey {
         matches!(self.status, KeyStatus::Required | KeyStatus::Supported)
     }
 
-    /// Returns the current name of the key if `name` is its former one.
-    pub fn renamed_from(&self, name: &str) -> Option<&'static str> {
-        let is_former = self.former_name == Some(name);
-        self.names.first().copied().filter(|_| is_former)
-    }
-
-    /// Adds the former name.
-    const fn with_former_name(mut self, name: &'static str) -> Self {
-        self.former_name = Some(name);
-        self
-    }
-
-    /// Adds the former names of values.
-    const fn with_former_values(mut self, values: &'static [FormerValue]) -> Self {
-        self.former_values = values;
-        self
-    }
-
     /// Adds the default.
     const fn with_default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
@@ -324,10 +291,9 @@ impl KeySection {
         self.keys.iter().chain(backend_keys)
     }
 
-    /// Returns the row of a key, also by its former name.
+    /// Returns the row of a key.
     pub fn find(&self, name: &str) -> Option<&'static ConfigKey> {
-        self.known_keys()
-            .find(|key| key.names.contains(&name) || key.former_name == Some(name))
+        self.known_keys().find(|key| key.names.contains(&name))
     }
 
     /// Returns whether a key without a row here is sent to the model's API.

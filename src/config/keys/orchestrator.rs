@@ -3,7 +3,7 @@
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::shape::{self, Flag, Integer, Section, Text};
+use crate::config::keys::shape::{self, Flag, Integer, Section, Text, TextList};
 use crate::config::keys::{
     ConfigKey, ForeignValue, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape,
     context_paths, coordination, hooks, media, permissions, preparation,
@@ -101,7 +101,8 @@ const fn foreign(
 pub(crate) const MAX_NEW_ANSWERS_PER_AGENT: TypedKey<Integer> = TypedKey::optional(
     &["max_new_answers_per_agent"],
     shape::integer(1, ANSWERS_MAX),
-    "Maximum number of answers per agent; `null` sets no limit.",
+    "Maximum number of answers per agent. `null` sets no limit where agents vote; where they answer \
+     alone it means 3: an answer that fails a required check may be repaired twice.",
     Harmless,
 )
 .with_default("null");
@@ -110,7 +111,7 @@ pub(crate) const DEBUG_FINAL_ANSWER: TypedKey<Text> = TypedKey::optional(
     &["debug_final_answer"],
     shape::text(),
     "For tests of `max_orchestration_restarts`: the final agent evaluates this text after the first \
-     attempt instead of its answer.",
+     coordination instead of its answer.",
     Harmless,
 );
 
@@ -185,6 +186,40 @@ pub(crate) const ANSWER_NOVELTY_REQUIREMENT: TypedKey<Text> = TypedKey::optional
     Harmless,
 )
 .with_default("lenient");
+
+pub(crate) const STRATEGY: TypedKey<Text> = TypedKey::optional(
+    &["strategy"],
+    shape::one_of(&["consensus", "best-of", "first-pass"]),
+    "How the winner is found. `consensus`: agents read each other's answers and vote. `best-of`: \
+     each answers alone, and of the answers that pass the required checks, one review selects the \
+     best. `first-pass`: the first answer that passes them wins, and the other agents are stopped.",
+    Harmless,
+)
+.with_default("consensus");
+
+pub(crate) const REVIEWER: TypedKey<Text> = TypedKey::optional(
+    &["reviewer"],
+    shape::text(),
+    "The `id` of the agent whose model compares the answers of `best-of`. Default: the first \
+     agent.",
+    Harmless,
+);
+
+pub(crate) const SKIP_VOTING: TypedKey<Flag> = TypedKey::optional(
+    &["skip_voting"],
+    shape::flag(),
+    "The same as `strategy: best-of`, if there is no `strategy`.",
+    Harmless,
+)
+.with_default("false");
+
+pub(crate) const DELIVER_IGNORED: TypedKey<TextList> = TypedKey::optional(
+    &["deliver_ignored"],
+    shape::texts(&ValueShape::Text),
+    "Globs of files, such as `dist/**`, relative to the write path, that belong to an answer although \
+     git ignores them.",
+    Harmless,
+);
 
 pub(crate) const SKIP_COORDINATION_ROUNDS: TypedKey<Flag> = TypedKey::optional(
     &["skip_coordination_rounds"],
@@ -262,7 +297,11 @@ pub static ORCHESTRATOR: KeySection = KeySection {
         UPDATES_BEFORE_SCORES.row(),
         DISABLE_INJECTION.row(),
         ANSWER_NOVELTY_REQUIREMENT.row(),
+        STRATEGY.row(),
+        REVIEWER.row(),
+        SKIP_VOTING.row(),
         SKIP_COORDINATION_ROUNDS.row(),
+        DELIVER_IGNORED.row(),
         PROJECT_INSTRUCTIONS.row(),
         COORDINATION.row(),
         ConfigKey::unsupported(
@@ -292,13 +331,6 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             IgnoredEffect::Convenience,
         )
         .with_default("true"),
-        ConfigKey::unsupported(
-            &["skip_voting"],
-            ValueShape::Flag,
-            "several agents always vote",
-            IgnoredEffect::Convenience,
-        )
-        .with_default("false"),
         SKIP_FINAL_PRESENTATION.row(),
         FINAL_ANSWER_STRATEGY.row(),
         ConfigKey::unsupported(

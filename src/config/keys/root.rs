@@ -1,7 +1,7 @@
 //! The keys at the top of a config.
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
-use crate::config::keys::shape::{self, NamedSections, NodeList, Section, Text};
+use crate::config::keys::shape::{self, Integer, NamedSections, NodeList, Section, Text};
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, checks, hooks,
     limits, memory, orchestrator, permissions, rate_limits, retention, roles, servers,
@@ -71,8 +71,15 @@ pub(crate) const ON_CHECK_FAILURE: TypedKey<Text> = TypedKey::optional(
      reverts the delivery when there is no terminal.",
     Harmless,
 )
-.with_default("undo")
-.with_former_name("on_red");
+.with_default("undo");
+
+pub(crate) const PARALLEL_CHECKS: TypedKey<Integer> = TypedKey::optional(
+    &["parallel_checks"],
+    shape::integer(1, 64),
+    "How many checks run at the same time on answers that agents give alone.",
+    Harmless,
+)
+.with_default("4");
 
 pub(crate) const SESSION_ID: TypedKey<Text> = TypedKey::optional(
     &["session_id"],
@@ -127,6 +134,7 @@ pub static ROOT: KeySection = KeySection {
         UI.row(),
         CHECKS.row(),
         ON_CHECK_FAILURE.row(),
+        PARALLEL_CHECKS.row(),
         SESSION_ID.row(),
         RETENTION.row(),
         memory::KEY.row(),

@@ -189,8 +189,7 @@ pub(crate) const SIDE_EFFECTS: TypedKey<Text> = TypedKey::optional(
      calls of tools with side effects wait for the final phase.",
     Harmless,
 )
-.with_default("some")
-.with_former_name("outside_effects");
+.with_default("some");
 
 pub(crate) const TOOLS_WITHOUT_SIDE_EFFECTS: TypedKey<TextList> = TypedKey::optional(
     &["tools_without_side_effects"],
@@ -198,8 +197,7 @@ pub(crate) const TOOLS_WITHOUT_SIDE_EFFECTS: TypedKey<TextList> = TypedKey::opti
     "Tools that change nothing outside, whatever `side_effects` says.",
     Harmless,
 )
-.with_default("[]")
-.with_former_name("tools_without_outside_effects");
+.with_default("[]");
 
 pub(crate) const TIMEOUT_SECONDS: TypedKey<Integer> = TypedKey::optional(
     &["timeout_seconds"],

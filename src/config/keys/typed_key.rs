@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::keys::shape::TypedShape;
-use crate::config::keys::{ConfigKey, ForeignValue, FormerValue, KeyStatus};
+use crate::config::keys::{ConfigKey, ForeignValue, KeyStatus};
 
 /// A key that massgen acts on and whose value is read as `V`.
 #[derive(Debug)]
@@ -58,18 +58,6 @@ impl<V> TypedKey<V> {
     /// Adds the default.
     pub(super) const fn with_default(mut self, default: &'static str) -> Self {
         self.row.default = Some(default);
-        self
-    }
-
-    /// Adds the former name.
-    pub(super) const fn with_former_name(mut self, name: &'static str) -> Self {
-        self.row = self.row.with_former_name(name);
-        self
-    }
-
-    /// Adds the former names of values.
-    pub(super) const fn with_former_values(mut self, values: &'static [FormerValue]) -> Self {
-        self.row = self.row.with_former_values(values);
         self
     }
 

@@ -1,29 +1,34 @@
 //! The conversations of a team's members: each begins with a gate, connected servers, a system
 //! prompt and a first message.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
+use crate::agent::call_progress::CallProgress;
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
+use crate::answer_changes::ChangeLayers;
 use crate::backend::AvailableModel;
 use crate::backend::conversation::Conversation;
 use crate::error::Result;
 use crate::event::RunEvent;
+use crate::orchestrator::attempts::Attempt;
 use crate::orchestrator::coordination::Participant;
-use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::orchestrator::team::{AgentTeam, BegunAttempt, TeamMember};
 use crate::permissions::grant::Phase;
+use crate::prompts;
 use crate::spending::ledger::BudgetLedger;
 use crate::world::exec::server_calls;
 use crate::world::io::event_queue::QueuedEvent;
-use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::overlay::{LayerOrigin, WriteOverlay};
 
 /// Connection of a conversation to its model, and the channel for its events.
 #[derive(Debug)]
@@ -41,21 +46,45 @@ pub struct ModelConnection {
 }
 
 impl AgentTeam {
-    /// Returns `member` with its conversation started, with `task` as its first message.
+    /// Returns `member` with its conversation started, with `task` as its first message, in the
+    /// attempt that has `begun`, if it works in one. `last_answer` is what its last recorded answer
+    /// changes, in a resumed run.
     pub async fn participant(
         &self,
         member: &TeamMember,
+        begun: Option<BegunAttempt>,
+        last_answer: Option<&ChangeLayers>,
         task: &str,
         connection: ModelConnection,
     ) -> Result<Participant> {
+        let mut task = Cow::Borrowed(task);
+        let mut attempt = None;
+        if let Some(begun) = begun {
+            let mut notes = begun.notes;
+            if begun.origin == LayerOrigin::Lost {
+                begun.attempt.apply(last_answer).await?;
+                let note = prompts::attempt_lost(last_answer.is_some());
+                task.to_mut().push_str(note);
+                let id = &member.id;
+                notes.push(format!("{id} lost what it changed since its last answer"));
+            }
+            for message in notes {
+                if self.is_new_message(&message) {
+                    emit(&connection.events, RunEvent::Warning { message }).await;
+                }
+            }
+            attempt = Some(begun.attempt);
+        }
+        let overlay = attempt.as_ref().map(Attempt::overlay);
+        let session =
+            self.model_session(member, member.working_phase(), overlay, &task, connection);
         Ok(Participant {
             hooks: self.hooks(member)?,
             id: member.id.clone(),
             number: member.number,
             workspace: member.workspace.clone(),
-            session: self
-                .model_session(member, Phase::Coordination, None, task, connection)
-                .await?,
+            session: session.await?,
+            attempt,
         })
     }
 
@@ -104,7 +133,10 @@ impl AgentTeam {
                 .into_iter()
                 .skip(abandoned_models.min(last_model))
                 .collect(),
-            phase,
+            phase: match phase {
+                Phase::Coordination | Phase::Attempt => Phase::Coordination,
+                Phase::Final => Phase::Final,
+            },
             system: self.system_prompt(member, phase).into(),
             tools: self.tools(member, phase),
             served: Arc::default(),
@@ -129,6 +161,7 @@ impl AgentTeam {
             compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
             debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
+            call_progress: CallProgress::default(),
             paid_media: self.paid_media(member, phase),
             call_scope: None,
         };

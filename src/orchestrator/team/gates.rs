@@ -12,7 +12,7 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::spec::PAGES;
 use crate::tools::tool_selection::names_any;
 use crate::world::access::gate::Gate;
-use crate::world::access::policy::{GatePolicy, ParentDirPolicy};
+use crate::world::access::policy::{GatePolicy, ParentDirPolicy, TrialAnswers};
 use crate::world::approval::WORKSPACE_NAME;
 use crate::world::io::page_fetcher::PageAccess;
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -37,6 +37,9 @@ impl AgentTeam {
             vendor_tools: vendor_tools(&member.config),
             media: media_kinds(&member.config),
             subagents: self.subagent_limits(member),
+            answers: self
+                .tries_answers(member, phase)
+                .then(TrialAnswers::default),
             hooks: self.hooks(member)?,
             approver: approvals.map(|broker| broker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, overlay)?

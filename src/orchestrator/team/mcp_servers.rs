@@ -109,7 +109,9 @@ impl AgentTeam {
             }
         };
         let side_effects = match (&self.config.orchestrator.planning, phase) {
-            (PlanningMode::On { .. }, Phase::Coordination) => SideEffectPolicy::Deferred,
+            (PlanningMode::On { .. }, Phase::Coordination | Phase::Attempt) => {
+                SideEffectPolicy::Deferred
+            }
             (PlanningMode::On { .. }, Phase::Final) | (PlanningMode::Off, _) => {
                 SideEffectPolicy::Open
             }

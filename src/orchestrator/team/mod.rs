@@ -13,24 +13,30 @@ pub mod skills;
 mod subagent_types;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::join_all;
+
+use crate::answer_changes::ChangeLayers;
 use crate::call_rules::CallRules;
 use crate::config::checks::ChecksConfig;
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::CommandLineConfig;
-use crate::config::{AgentConfig, Config};
+use crate::config::{AgentConfig, Config, OrchestratorConfig, PlanningMode, WriteMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::approvals::ApprovalBroker;
+use crate::orchestrator::attempts::Attempt;
 use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent};
-use crate::orchestrator::environments::AgentEnvironments;
+use crate::orchestrator::environments::{AgentEnvironments, LayerVisibility};
+use crate::orchestrator::final_delivery::copy_all_call;
 use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_path_rules};
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
 use crate::orchestrator::program_files::{
-    protect_named_files, reject_agent_writable_programs, reject_agent_writable_subagent,
+    privileged_files, reject_agent_writable_programs, reject_agent_writable_subagent,
 };
 use crate::orchestrator::review::DeliverySettings;
 pub use crate::orchestrator::team::conversations::ModelConnection;
@@ -41,19 +47,23 @@ use crate::orchestrator::team::project_instructions::ProjectInstructions;
 use crate::orchestrator::team::skills::AgentSkills;
 use crate::orchestrator::team::subagent_types::SubagentTypes;
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::history::AccessHistory;
 use crate::prompts::WorkspaceOutput;
 use crate::prompts::memory::MemoryPrompt;
-use crate::tools::call::SUBAGENTS_DIRECTORY;
+use crate::tools::call::{SUBAGENTS_DIRECTORY, ToolCall};
+use crate::world::access::gate::Gate;
 use crate::world::access::policy::ConflictPolicy;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::io::page_fetcher::PageFetcher;
 use crate::world::mcp::ConnectionPool;
 use crate::world::mcp::tool_list_cache::ToolListCache;
 use crate::world::sandbox::disk_watch::DiskReserve;
-use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::overlay::{LayerOrigin, WriteOverlay};
 use crate::world::store::memory::MEMORY;
+
+/// Why an agent works without an attempt although its layer could be made.
+const HIDDEN_LAYER: &str = "its sandbox cannot show it a private layer";
 
 /// One agent and all that it works with.
 #[derive(Debug)]
@@ -66,6 +76,8 @@ pub struct TeamMember {
     pub workspace: Option<AbsPath>,
     /// All its grants, for both phases.
     pub grants: Vec<Grant>,
+    /// Where it writes in its write paths before the delivery.
+    pub(in crate::orchestrator) write_mode: WriteMode,
     /// Its config.
     pub config: AgentConfig,
     /// The rules of `permissions` for its commands and tools.
@@ -124,13 +136,34 @@ impl TeamMember {
         }
     }
 
-    /// Returns the directory for relative paths of its calls, if its guard or its workspace sets
-    /// one.
+    /// Returns the directory for relative paths of its calls, if its guard, its attempt or its
+    /// workspace sets one.
     fn working_directory(&self) -> Option<AbsPath> {
         let workspace = self.workspace.as_ref();
         match self.config.folder_guard.resolve(workspace) {
             Some(guarded) => guarded.root,
+            None if self.write_mode == WriteMode::Attempts => {
+                grants::first_write_tree(&self.grants).map(RealPath::to_abs)
+            }
             None => workspace.cloned(),
+        }
+    }
+
+    /// Lets it work without an attempt, and returns the note about it.
+    fn leave_attempt(&mut self, reason: impl Display) -> String {
+        self.write_mode = WriteMode::Legacy;
+        let id = &self.id;
+        format!(
+            "{id} only reads the write paths before the final phase, as with `write_mode: legacy`: \
+             {reason}"
+        )
+    }
+
+    /// Returns the phase in which it works before the delivery.
+    pub fn working_phase(&self) -> Phase {
+        match self.write_mode {
+            WriteMode::Attempts => Phase::Attempt,
+            WriteMode::Legacy => Phase::Coordination,
         }
     }
 }
@@ -157,6 +190,10 @@ pub struct AgentTeam {
     reported_messages: Mutex<BTreeSet<String>>,
     /// The sessions whose skills are offered, if the config says so.
     session_skills: Option<AbsPath>,
+    /// Whether workspaces begin with the files of an earlier turn.
+    inherits_workspace: bool,
+    /// Messages about members that work in no attempt although the config says so.
+    attempt_notes: Vec<String>,
     /// Messages about directories with skills that are not used.
     skill_notices: Vec<String>,
     /// Whether a model has written the criteria by which voters score answers.
@@ -169,6 +206,17 @@ pub struct AgentTeam {
     pub(super) memory_warning: Option<String>,
     /// What its file tools leave free on each disk.
     pub(super) disk_reserve: DiskReserve,
+}
+
+/// The attempt of a member, as it begins.
+#[derive(Debug)]
+pub struct BegunAttempt {
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+    /// What its layer begins with.
+    pub origin: LayerOrigin,
 }
 
 /// The resources of a team's members. A dry run has none of them, and a single call only those that
@@ -212,10 +260,22 @@ impl AgentTeam {
         inherited: InheritedPaths<'_>,
         delivery_access: DeliveryAccess,
     ) -> Result<Self> {
+        let named_files = config.agents.iter().flat_map(|agent| {
+            let workspace = layout.workspaces.get(&agent.id);
+            let workspace = workspace.map_or(base, |workspace| &workspace.path);
+            privileged_files(agent, workspace, base)
+        });
+        let own_files = inherited.own_files.iter().cloned();
+        let own_files: Vec<AbsPath> = own_files.chain(named_files).collect();
+        let inherited = InheritedPaths {
+            own_files: &own_files,
+            ..inherited
+        };
         let context = ContextGrants::resolve(config, layout, base, inherited)?;
         let mut sorted_ids: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
         sorted_ids.sort();
-        let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());
+        let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some())
+            && !config.orchestrator.strategy.is_independent();
         let temp_workspaces = shares_files.then_some(&layout.temp_workspaces);
         let mut members = Vec::new();
         let mut protected_files = BTreeSet::new();
@@ -230,14 +290,16 @@ impl AgentTeam {
                 .map(|workspace| workspace.path.clone());
             let mut grants = context.agent_grants(agent, workspace.as_ref(), temp_workspaces)?;
             protected_files.extend(context.protect_own_files(&mut grants));
+            let grants = apply_path_rules(
+                external_agents::drop_unenforceable_grants(agent, grants),
+                &agent.permissions.rules,
+                base,
+            )?;
             members.push(TeamMember {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
-                grants: apply_path_rules(
-                    external_agents::drop_unenforceable_grants(agent, grants),
-                    &agent.permissions.rules,
-                    base,
-                )?,
+                write_mode: write_mode(&config.orchestrator, &grants),
+                grants,
                 rules: Arc::new(agent.permissions.rules.clone()),
                 workspace,
                 config: agent.clone(),
@@ -250,7 +312,6 @@ impl AgentTeam {
                 skills: AgentSkills::default(),
             });
         }
-        protect_named_files(&mut members, base);
         let has_session_skills = config.orchestrator.skills.from_sessions;
         let session_skills = has_session_skills.then(|| layout.sessions.clone());
         let (config, base) = (config.clone(), base.clone());
@@ -266,6 +327,8 @@ impl AgentTeam {
             server_pool: ConnectionPool::default(),
             reported_messages: Mutex::default(),
             session_skills,
+            inherits_workspace: !inherited.workspaces.is_empty(),
+            attempt_notes: Vec::new(),
             skill_notices: Vec::new(),
             has_generated_criteria: false,
             subagent_types: SubagentTypes::default(),
@@ -275,9 +338,23 @@ impl AgentTeam {
         })
     }
 
-    /// Returns the team with these resources.
+    /// Returns the team with these resources. Calls outside of a run are part of no attempt; nor is
+    /// an agent whose sandbox cannot show its commands a private layer.
     #[must_use]
-    pub fn with_resources(self, resources: TeamResources) -> Self {
+    pub fn with_resources(mut self, resources: TeamResources) -> Self {
+        let attempting_members = self
+            .members
+            .iter_mut()
+            .filter(|member| member.write_mode == WriteMode::Attempts);
+        for member in attempting_members {
+            let environments = resources.environments.as_ref();
+            let visibility = environments.map(|some| some.layer_visibility(&member.id));
+            if resources.overlays.is_none() {
+                member.write_mode = WriteMode::Legacy;
+            } else if visibility == Some(LayerVisibility::Hidden) {
+                self.attempt_notes.push(member.leave_attempt(HIDDEN_LAYER));
+            }
+        }
         Self { resources, ..self }
     }
 
@@ -334,6 +411,15 @@ impl AgentTeam {
         RunLayout::plan(&self.config, state_parent, RunName::new(number))
     }
 
+    /// Returns how many agents see each other's answers: one, where each answers alone.
+    pub fn collaborators(&self) -> usize {
+        if self.config.orchestrator.strategy.is_independent() {
+            1
+        } else {
+            self.members.len()
+        }
+    }
+
     /// Returns the config of the checks.
     pub fn checks(&self) -> &ChecksConfig {
         &self.config.checks
@@ -355,10 +441,16 @@ impl AgentTeam {
         subagents.into_iter().chain(memory).collect()
     }
 
+    /// Returns the notes for the user about members that work in no attempt although the config says
+    /// so.
+    pub(in crate::orchestrator) fn attempt_notes(&self) -> Vec<String> {
+        self.attempt_notes.clone()
+    }
+
     /// Returns the runner of checks on answers and deliveries, if the config has checks and
     /// overlays are set.
     pub fn check_runner(&self) -> Option<CheckRunner> {
-        let checks = &self.config.checks.list;
+        let checks = &self.config.checks;
         let overlays = self
             .resources
             .overlays
@@ -374,7 +466,7 @@ impl AgentTeam {
             Some((member.id.clone(), agent))
         };
         let agents = self.members.iter().filter_map(checked_agent).collect();
-        Some(CheckRunner::new(checks.clone(), agents, overlays))
+        Some(CheckRunner::new(checks, agents, overlays))
     }
 
     /// Fails if an agent could replace the socket of `broker`.
@@ -416,25 +508,122 @@ impl AgentTeam {
         }
     }
 
-    /// Opens the overlay of `member` as the final agent of an attempt, if it gets one, and returns
-    /// notes for the user.
+    /// Opens the overlay of `member` for `purpose`, which begins with `changes`, if it gets one, and
+    /// returns notes for the user.
     pub async fn open_overlay(
         &self,
         member: &TeamMember,
-        attempt: u32,
+        purpose: OverlayPurpose,
+        changes: &ChangeLayers,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
-        match (&self.resources.overlays, self.delivery_access) {
-            (Some(overlays), DeliveryAccess::ReadWrite) => {
-                let commands = self.command_environment(member);
-                let purpose = OverlayPurpose::Final(attempt);
-                overlays.open(purpose, &member.grants, commands).await
-            }
-            (Some(_), DeliveryAccess::ReadOnly) | (None, _) => Ok((None, Vec::new())),
+        let Some(overlays) = self.overlays() else {
+            return Ok((None, Vec::new()));
+        };
+        let commands = self.command_environment(member);
+        overlays
+            .open(purpose, &member.grants, commands, changes)
+            .await
+    }
+
+    /// Returns what creates the overlays of agents that may write.
+    fn overlays(&self) -> Option<&OverlayFactory> {
+        match self.delivery_access {
+            DeliveryAccess::ReadWrite => self.resources.overlays.as_ref(),
+            DeliveryAccess::ReadOnly => None,
         }
+    }
+
+    /// Begins the attempts of all members that work in one, after `restart` restarts. A member whose
+    /// layer cannot be made works without. Returns the attempts, and notes about those that are
+    /// missing.
+    pub async fn begin_attempts(
+        &mut self,
+        restart: u32,
+    ) -> (BTreeMap<AgentNumber, BegunAttempt>, Vec<String>) {
+        let members = self.members.iter();
+        let beginnings = join_all(members.map(|member| self.begin_attempt(member, restart))).await;
+        let (mut attempts, mut notes) = (BTreeMap::new(), Vec::new());
+        for (member, begun) in self.members.iter_mut().zip(beginnings) {
+            match begun {
+                Ok(Some(attempt)) => drop(attempts.insert(member.number, attempt)),
+                Ok(None) => {}
+                Err(error) => notes.push(member.leave_attempt(format_args!("{error:#}"))),
+            }
+        }
+        (attempts, notes)
+    }
+
+    async fn begin_attempt(
+        &self,
+        member: &TeamMember,
+        restart: u32,
+    ) -> Result<Option<BegunAttempt>> {
+        let is_attempt = member.write_mode == WriteMode::Attempts;
+        let Some(overlays) = self.overlays().filter(|_| is_attempt) else {
+            return Ok(None);
+        };
+        let commands = self.command_environment(member);
+        let (overlay, notes, origin) = overlays
+            .open_attempt((restart, member.number), &member.grants, commands)
+            .await?;
+        let Some(overlay) = overlay else {
+            return Ok(None);
+        };
+        let has_processes = commands.is_some()
+            || self.program_environment(member).is_some()
+            || member.config.backend.external_agent.is_some();
+        if has_processes && !overlay.is_fully_visible() {
+            return Err(Error::new(ErrorKind::Environment, HIDDEN_LAYER));
+        }
+        // What earlier turns left in the workspace is not part of an answer.
+        let workspace_copy = if self.inherits_workspace {
+            None
+        } else {
+            self.workspace_copy(member, &overlay)?
+        };
+        let permissions = grants::permission_manager(&member.grants, Phase::Attempt);
+        let attempt = Attempt::new(
+            overlay,
+            permissions,
+            workspace_copy,
+            overlays.clone(),
+            restart,
+            &self.config,
+        );
+        Ok(Some(BegunAttempt {
+            attempt,
+            notes,
+            origin,
+        }))
+    }
+
+    /// Returns the call that copies the workspace of `member` to the first write path that is a
+    /// directory, on `overlay`, with its gate.
+    pub(in crate::orchestrator) fn workspace_copy(
+        &self,
+        member: &TeamMember,
+        overlay: &WriteOverlay,
+    ) -> Result<Option<(Gate, ToolCall)>> {
+        let tree = grants::first_write_tree(&member.grants);
+        let workspace_and_tree = member.workspace.as_ref().zip(tree);
+        let call = workspace_and_tree.and_then(|(workspace, tree)| {
+            copy_all_call(workspace, tree, self.left_out_of_answers())
+        });
+        Ok(self.delivery_gate(member, Some(overlay))?.zip(call))
     }
 
     /// Returns the member with this anonymous number.
     pub fn member(&self, number: AgentNumber) -> Option<&TeamMember> {
         self.members.iter().find(|member| member.number == number)
+    }
+}
+
+/// Returns where an agent with these grants writes before the delivery, if its sandbox allows that.
+fn write_mode(config: &OrchestratorConfig, grants: &[Grant]) -> WriteMode {
+    let only_plans = config.planning != PlanningMode::Off;
+    if only_plans || config.skips_coordination || grants::first_write_tree(grants).is_none() {
+        WriteMode::Legacy
+    } else {
+        config.write_mode
     }
 }

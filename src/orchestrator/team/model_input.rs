@@ -28,7 +28,9 @@ use crate::text::list_first;
 use crate::tools::image::is_image_name;
 use crate::tools::media::MediaKind;
 use crate::tools::page_url::PageUrl;
-use crate::tools::spec::{MEDIA, PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec, VENDOR_TOOLS};
+use crate::tools::spec::{
+    COMMANDS, MEDIA, PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec, VENDOR_TOOLS,
+};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection, names_any, names_tool,
 };
@@ -88,7 +90,7 @@ impl AgentTeam {
             base_directory: base_directory.as_deref(),
             system_message: member.config.system_message.as_deref(),
             agent: member.number,
-            agent_count: self.members.len(),
+            agent_count: self.collaborators(),
             sensitivity: self.config.orchestrator.voting_sensitivity,
             criteria: self.scoring_criteria(),
             planning: &self.config.orchestrator.planning,
@@ -105,7 +107,9 @@ impl AgentTeam {
             rounds: self.config.orchestrator.rounds,
         };
         match phase {
-            Phase::Coordination => prompts::coordination_system_prompt(&input),
+            Phase::Coordination | Phase::Attempt => {
+                prompts::coordination_system_prompt(&input, phase)
+            }
             Phase::Final => {
                 let write_roots = grants::write_roots(&member.grants);
                 let roots: Vec<String> = write_roots
@@ -162,6 +166,23 @@ impl AgentTeam {
         })
     }
 
+    /// Returns whether `member` may run commands on answers of others in `phase`: it is shown them,
+    /// works in an attempt, and has a sandbox that can show it their changes.
+    pub(super) fn tries_answers(&self, member: &TeamMember, phase: Phase) -> bool {
+        let is_external = member.config.backend.external_agent.is_some();
+        let is_chosen = COMMANDS
+            .first()
+            .is_some_and(|tool| member.config.tools.keeps(tool));
+        let access = self.command_access(member);
+        let is_isolated = access
+            .is_some_and(|access| matches!(access.isolation, IsolationKind::PrivateNamespaces));
+        phase == Phase::Attempt
+            && self.collaborators() > 1
+            && is_chosen
+            && is_isolated
+            && !is_external
+    }
+
     /// Returns the limits of the subagents of `member`, if it may have some: it needs a workspace
     /// of its own that they can work in, and a model that they can ask too.
     pub(in crate::orchestrator) fn subagent_limits(
@@ -198,7 +219,11 @@ impl AgentTeam {
         let limits = self.subagent_limits(member)?;
         let permissions = grants::permission_manager(&member.grants, phase);
         let shell = self.command_access(member);
-        let tools = Self::tool_selection(member, &permissions, shell.as_ref()).offers();
+        let offering = match shell {
+            Some(_) => CommandOffering::Offered,
+            None => CommandOffering::NotOffered,
+        };
+        let tools = Self::tool_selection(member, &permissions, offering).offers();
         let mut commands = String::new();
         if let Some(shell) = &shell {
             describe_commands(&mut commands, shell, phase);
@@ -218,7 +243,7 @@ impl AgentTeam {
     fn tool_selection<'a>(
         member: &'a TeamMember,
         permissions: &'a PathPermissionManager,
-        shell: Option<&CommandAccess<'_>>,
+        commands: CommandOffering,
     ) -> ToolSelection<'a> {
         ToolSelection {
             allowed: member.config.tools.allowed.as_deref(),
@@ -228,7 +253,7 @@ impl AgentTeam {
                 FolderGuard::Off => DirectoryNaming::Unnamed,
                 FolderGuard::On { .. } | FolderGuard::Role { .. } => DirectoryNaming::Named,
             },
-            commands: CommandOffering::from_environment(shell),
+            commands,
             images: match member.config.backend.image_input {
                 ImageInput::Accepted => ImageOffering::Offered,
                 ImageInput::Refused => ImageOffering::NotOffered,
@@ -263,8 +288,12 @@ impl AgentTeam {
     /// Returns the tools that `member` is offered in `phase`.
     pub fn tools(&self, member: &TeamMember, phase: Phase) -> Arc<[ToolOffer]> {
         let permissions = grants::permission_manager(&member.grants, phase);
-        let selection =
-            Self::tool_selection(member, &permissions, self.command_access(member).as_ref());
+        let offering = match self.command_access(member) {
+            Some(_) if self.tries_answers(member, phase) => CommandOffering::WithAnswers,
+            Some(_) => CommandOffering::Offered,
+            None => CommandOffering::NotOffered,
+        };
+        let selection = Self::tool_selection(member, &permissions, offering);
         let mut offers = match (
             &member.config.backend.external_agent,
             member.config.programs,
@@ -295,12 +324,12 @@ impl AgentTeam {
             let offer = |tool: &ToolSpec| subagent_offer(tool, &choices);
             offers.extend(SUBAGENTS.iter().map(offer));
         }
-        if phase == Phase::Coordination {
+        if phase != Phase::Final {
             let scoring = match self.config.orchestrator.checklist {
                 Some(_) => VoteScoring::Checklist,
                 None => VoteScoring::None,
             };
-            offers.extend(workflow::coordination_offers(self.members.len(), scoring));
+            offers.extend(workflow::coordination_offers(self.collaborators(), scoring));
         }
         offers.into()
     }

@@ -261,7 +261,13 @@ pub fn clean_tool_schema(schema: &Value) -> Result<Value, String> {
             "its schema has {bytes} bytes: expected at most {SCHEMA_BYTES_MAX}"
         ));
     }
-    if fields.get("type").is_some_and(|kind| kind != "object") {
+    let is_object = |kind: &Value| {
+        kind == "object"
+            || kind
+                .as_array()
+                .is_some_and(|kinds| kinds.contains(&json!("object")))
+    };
+    if !fields.get("type").is_none_or(is_object) {
         return Err("its schema is not about an object".to_owned());
     }
     let Some(Value::Object(mut clean)) = clean_schema(schema, SCHEMA_DEPTH_MAX) else {

@@ -7,7 +7,9 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{
+    ANSWER, COMMANDS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
+};
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
 };
@@ -21,6 +23,9 @@ const COORDINATION_OFFERS_BYTES_MAX: usize = 700;
 
 /// The maximum size of the tools that run commands in a request, in bytes.
 const COMMANDS_OFFERS_BYTES_MAX: usize = 1700;
+
+/// The same with the argument `answer`, which few agents are offered.
+const TRIAL_OFFERS_BYTES_MAX: usize = 1850;
 
 fn every_tool() -> impl Iterator<Item = &'static ToolSpec> {
     tool_tables().into_iter().flatten()
@@ -64,6 +69,7 @@ fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
         .map(|parameter| {
             let value = match (tool.name, parameter.name) {
                 (_, "url") => json!("https://example.org/"),
+                (_, ANSWER) => json!("agent1.1"),
                 ("generate_media", "mode") => json!("image"),
                 ("generate_media", "path") => json!("a.png"),
                 _ => sample(parameter.kind),
@@ -87,9 +93,10 @@ fn offers_are_small() {
     let bytes = wire_bytes(&all);
     assert!(bytes <= ALL_OFFERS_BYTES_MAX, "{bytes}");
 
-    let commands: Vec<ToolOffer> = COMMANDS.iter().map(ToolSpec::offer).collect();
-    let bytes = wire_bytes(&commands);
+    let bytes = wire_bytes(&command_offers(CommandOffering::Offered, &[]));
     assert!(bytes <= COMMANDS_OFFERS_BYTES_MAX, "{bytes}");
+    let bytes = wire_bytes(&command_offers(CommandOffering::WithAnswers, &[]));
+    assert!(bytes <= TRIAL_OFFERS_BYTES_MAX, "{bytes}");
 }
 
 #[test]
@@ -197,23 +204,33 @@ fn writing_tools_are_offered_where_something_is_writable() {
     }
 }
 
+/// Returns the tools for commands that an agent is offered.
+fn command_offers(commands: CommandOffering, excluded: &[&str]) -> Vec<ToolOffer> {
+    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Coordination);
+    let excluded: Vec<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
+    let selection = ToolSelection {
+        allowed: None,
+        excluded: &excluded,
+        permissions: &permissions,
+        directories: DirectoryNaming::Named,
+        commands,
+        images: ImageOffering::Offered,
+    };
+    let mut offers = selection.offers();
+    offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
+    offers
+}
+
 #[test]
 fn tools_for_commands_are_offered_to_those_who_may_run_them() {
-    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Coordination);
-    let offered = |commands: CommandOffering, excluded: &[&str]| {
-        let excluded: Vec<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
-        let selection = ToolSelection {
-            allowed: None,
-            excluded: &excluded,
-            permissions: &permissions,
-            directories: DirectoryNaming::Named,
-            commands,
-            images: ImageOffering::Offered,
-        };
-        let mut offers = selection.offers();
-        offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
-        offers.len()
+    let answers = |commands| {
+        let offers = command_offers(commands, &[]);
+        offers.first().unwrap().parameters["properties"]
+            .get("answer")
+            .is_some()
     };
+    assert!(answers(CommandOffering::WithAnswers) && !answers(CommandOffering::Offered));
+    let offered = |commands, excluded: &[&str]| command_offers(commands, excluded).len();
     assert_eq!(offered(CommandOffering::NotOffered, &[]), 0);
     assert_eq!(offered(CommandOffering::Offered, &[]), COMMANDS.len());
     let without = ["mcp__command_line__execute_command"];

@@ -5,10 +5,10 @@
 
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;
-use crate::text::single_line;
+use crate::text::{join_with_commas, single_line};
 use crate::tools::call::ToolCall;
 use crate::tools::served::OutsideEffects;
-use crate::tools::tool_selection::CommandOffering;
+use crate::tools::spec::ANSWER;
 use crate::world::access::policy::GatePolicy;
 use crate::world::access::verdict::{Denial, DeniedSubject};
 use crate::world::mcp::SideEffectPolicy;
@@ -23,6 +23,7 @@ pub(in crate::world) fn check_capabilities(
     call: &ToolCall,
 ) -> Result<(), Denial> {
     admit_command(policy, call)?;
+    admit_answer(policy, call)?;
     admit_program(policy, permissions, call)?;
     admit_plan(policy, call)?;
     admit_page(policy, call)?;
@@ -60,6 +61,39 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     })
 }
 
+/// Checks that the agent has been shown the answer on which a command is to run.
+fn admit_answer(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+    let ToolCall::ExecuteCommand {
+        answer: Some(label),
+        ..
+    } = call
+    else {
+        return Ok(());
+    };
+    let denial = |rule, reason: &str, suggestion| Denial {
+        subject: DeniedSubject::Call {
+            subject: label.to_string(),
+            suggestion,
+        },
+        rule,
+        reason: reason.to_owned(),
+    };
+    let Some(answers) = &policy.answers else {
+        let reason = "you may not run commands on answers here";
+        let suggestion = format!("leave out `{ANSWER}`");
+        return Err(denial("no-answers", reason, suggestion));
+    };
+    let Err(shown) = answers.find(*label) else {
+        return Ok(());
+    };
+    let suggestion = match shown.as_slice() {
+        [] => "wait until you are shown one".to_owned(),
+        labels => format!("name one of these: {}", join_with_commas(labels)),
+    };
+    let reason = "you have not been shown an answer of this name that changes the user's paths";
+    Err(denial("unknown-answer", reason, suggestion))
+}
+
 /// Lints a program for what it must not do.
 fn admit_program(
     policy: &GatePolicy,
@@ -77,9 +111,8 @@ fn admit_program(
     let Some(programs) = &policy.programs else {
         return Err(denial("no-programs", "you may not run programs".to_owned()));
     };
-    let commands = CommandOffering::from_environment(policy.commands.as_ref());
     programs
-        .lint_program(code, permissions, commands)
+        .lint_program(code, permissions, policy.command_offering())
         .map_err(|refusal| denial("program", refusal.to_string()))
 }
 

@@ -83,6 +83,7 @@ impl ExternalCaller {
                     command: line,
                     timeout_seconds: None,
                     dir,
+                    answer: None,
                 };
                 check_rules(gate, tool, Some(call), options)
             }

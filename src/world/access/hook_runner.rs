@@ -23,7 +23,6 @@ use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::compile;
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::io::clock::milliseconds;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -71,13 +70,11 @@ impl HookSandbox {
     /// Returns what hooks see of `overlay`: the user's trees with what a delivery would change, so
     /// that no agent decides what is found under a protected name.
     fn view(&self, overlay: &WriteOverlay) -> crate::error::Result<Option<OverlayView>> {
-        match self.commands.sandbox_level() {
-            SandboxLevel::Overlay | SandboxLevel::Namespaces => {
-                let plan = |overlay: &WriteOverlay| (self.plan)(overlay, &self.deliverable);
-                overlay.view(self.commands.overlay_origin(), plan)
-            }
-            SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => Ok(None),
+        if !self.commands.shows_overlays() {
+            return Ok(None);
         }
+        let plan = |overlay: &WriteOverlay| (self.plan)(overlay, &self.deliverable);
+        overlay.view(self.commands.overlay_origin(), plan)
     }
 
     /// Returns the variables with which Python imports nothing from the directory in which it
@@ -167,7 +164,7 @@ impl HookRunner {
             return HookVerdict::default();
         }
         let round = match invocation.phase {
-            Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
+            Phase::Coordination | Phase::Attempt => Some(self.0.round.load(Ordering::Relaxed)),
             Phase::Final => None,
         };
         let request = build_request(&self.0.context, invocation.phase, round, subject).to_string();
@@ -273,7 +270,14 @@ impl HookRunner {
             dir: self.0.context.project.clone(),
             venv: None,
         };
-        let mut command_context = hook_sandbox.commands.command_context(spec, network);
+        // A hook that runs the project's code must not prepare what another hook obeys.
+        let mut hooks = self.0.hooks.iter();
+        let number = hooks.position(|other| other.command == hook.command);
+        let directories = hook_sandbox.commands.directories();
+        let home = directories.make_separate_home(number.unwrap_or_default());
+        let home = home.map_err(|error| error.to_string())?;
+        let command_context = hook_sandbox.commands.command_context(spec, network);
+        let mut command_context = command_context.with_home(home);
         command_context.env.extend(hook_sandbox.python_variables());
         command_context.env.extend(self.environment_variables(hook));
         let policy = compile(

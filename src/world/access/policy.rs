@@ -1,15 +1,19 @@
 //! The restrictions that a gate enforces in addition to the grants, as one value. It decides
 //! nothing.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::answer_changes::ChangeLayers;
 use crate::call_rules::CallRules;
 use crate::config::SubagentsConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RealPath};
+use crate::id::AnswerLabel;
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::Grant;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
 use crate::tools::media::MediaKind;
+use crate::tools::tool_selection::CommandOffering;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
@@ -44,6 +48,8 @@ pub struct GatePolicy {
     pub history: Arc<Mutex<AccessHistory>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<ExecEnvironment>,
+    /// The answers on which the agent may run commands; without it, on none.
+    pub answers: Option<TrialAnswers>,
     /// How the agent's programs are run; without it they are denied.
     pub programs: Option<ProgramEnvironment>,
     /// The limits of the agent's subagents; without them it may have none.
@@ -110,6 +116,15 @@ impl GatePolicy {
         }
     }
 
+    /// Returns which command tools the agent may be offered.
+    pub(in crate::world) fn command_offering(&self) -> CommandOffering {
+        match (&self.commands, &self.answers) {
+            (None, _) => CommandOffering::NotOffered,
+            (Some(_), None) => CommandOffering::Offered,
+            (Some(_), Some(_)) => CommandOffering::WithAnswers,
+        }
+    }
+
     /// Returns whether the agent may make calls that touch no file of its grants.
     pub fn has_tools_without_files(&self) -> bool {
         self.servers.is_some()
@@ -118,19 +133,17 @@ impl GatePolicy {
             || self.plan_entries_max.is_some()
     }
 
-    /// Returns the policy of a subagent whose paths start from `base`: the same rules, hooks and
-    /// approvals; `commands` instead of its parent's; and no other tools than those for files. Its
-    /// parent does not count as having read what it reads.
+    /// Returns the policy of a subagent whose paths start from `base`, which is `below` its parent's
+    /// workspace: the same rules, hooks and approvals; `commands` instead of its parent's; and no
+    /// other tools than those for files. Its parent does not count as having read what it reads.
     pub(in crate::world) fn for_subagent(
         &self,
         base: RealPath,
+        below: &RelPath,
         commands: Option<ExecEnvironment>,
     ) -> Self {
         Self {
-            workspace_name: match base.below(&self.base) {
-                Some(rel) => format!("`{rel}` in {}", self.workspace_name),
-                None => base.to_string(),
-            },
+            workspace_name: format!("`{below}` in {}", self.workspace_name),
             base,
             parent_dirs: self.parent_dirs,
             read_before_delete: self.read_before_delete,
@@ -142,6 +155,7 @@ impl GatePolicy {
             hooks: self.hooks.clone(),
             approver: self.approver.clone(),
             history: Arc::default(),
+            answers: None,
             programs: None,
             subagents: None,
             servers: None,
@@ -165,6 +179,7 @@ impl GatePolicy {
             conflicts: None,
             history: Arc::default(),
             commands: None,
+            answers: None,
             programs: None,
             subagents: None,
             servers: None,
@@ -180,6 +195,35 @@ impl GatePolicy {
             hooks: None,
             approver: None,
         }
+    }
+}
+
+/// The answers of others that an agent has been shown and on which it may run commands, each with
+/// what it changes in the user's paths. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub struct TrialAnswers(Arc<Mutex<BTreeMap<AnswerLabel, ChangeLayers>>>);
+
+impl TrialAnswers {
+    /// Adds an answer.
+    pub fn add(&self, label: AnswerLabel, changes: ChangeLayers) {
+        self.lock().insert(label, changes);
+    }
+
+    /// Returns what an answer changes.
+    ///
+    /// # Errors
+    /// It was not shown; the error has the labels of those that were.
+    pub(in crate::world) fn find(
+        &self,
+        label: AnswerLabel,
+    ) -> std::result::Result<ChangeLayers, Vec<AnswerLabel>> {
+        let answers = self.lock();
+        let changes = answers.get(&label).cloned();
+        changes.ok_or_else(|| answers.keys().copied().collect())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AnswerLabel, ChangeLayers>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 
 use crate::path::RealPath;
 use crate::permissions::grant::{GrantKind, GrantScope, Permission};
+use crate::prompts::untrusted_text::escape_notes;
+use crate::text::escape_name;
 use crate::tools::call::UserPath;
 
 /// A refused call, as the model reads it. It names no path outside the grants.
@@ -57,12 +59,16 @@ impl fmt::Display for Denial {
                 requested,
                 roots,
             } => {
+                let path = escape_notes(path);
                 let access = match requested {
                     Permission::Read => "read of",
                     Permission::Write => "write to",
                 };
                 writeln!(f, "denied: {access} {path}: {reason}")?;
-                let roots: Vec<String> = roots.iter().map(ToString::to_string).collect();
+                let roots: Vec<String> = roots
+                    .iter()
+                    .map(|root| escape_notes(&escape_name(&root.to_string())).into_owned())
+                    .collect();
                 if roots.is_empty() {
                     write!(f, "you may {requested} nothing in this phase")
                 } else {
@@ -73,12 +79,14 @@ impl fmt::Display for Denial {
                 subject,
                 suggestion,
             } => {
+                let subject = escape_notes(subject);
                 write!(f, "denied: `{subject}`: {reason}\n{suggestion}")
             }
             DeniedSubject::Command {
                 command,
                 suggestion,
             } => {
+                let command = escape_notes(command);
                 write!(f, "denied: command `{command}`: {reason}\n{suggestion}")
             }
             DeniedSubject::Program => write!(f, "denied: the program was not run:\n{reason}"),

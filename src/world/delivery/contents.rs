@@ -8,7 +8,9 @@ use sha2::{Digest, Sha256};
 
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::delivery::path_state::PathState;
-use crate::delivery::plan::{ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan};
+use crate::delivery::plan::{
+    ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
+};
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
 use crate::text::to_hex;
@@ -67,14 +69,33 @@ pub struct DeliveryDifference {
     pub modes: Option<(u32, u32)>,
 }
 
+impl DeliveryDifference {
+    /// Returns what a delivery does at the path.
+    pub fn action(&self) -> EntryAction {
+        match (&self.before, &self.after) {
+            (DiffSide::Nothing, _) => EntryAction::Create,
+            (_, DiffSide::Nothing) => EntryAction::Delete,
+            _ => EntryAction::Change,
+        }
+    }
+}
+
 /// Returns both sides of an entry of `plan`.
 pub fn difference(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,
 ) -> Result<DeliveryDifference> {
+    sides(plan, entry, || read_ours(delivery, plan, entry))
+}
+
+fn sides(
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
+    read_ours: impl FnOnce() -> Result<FileContents>,
+) -> Result<DeliveryDifference> {
     let before = diff_side(&entry.theirs, || read_theirs(plan, entry))?;
-    let after = diff_side(&entry.ours, || read_ours(delivery, plan, entry))?;
+    let after = diff_side(&entry.ours, read_ours)?;
     Ok(DeliveryDifference {
         path: plan.path(entry),
         before,
@@ -82,6 +103,18 @@ pub fn difference(
         details: entry.details(plan),
         modes: changed_modes(&entry.theirs, &entry.ours),
     })
+}
+
+/// Returns both sides of an entry of a plan of which nothing is composed.
+pub fn uncomposed_difference(
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
+) -> Result<DeliveryDifference> {
+    let ours = || match plan.source_dirs.get(entry.root).cloned().flatten() {
+        Some(source_dir) => read_file(&source_dir, &entry.rel),
+        None => Ok(FileContents::None),
+    };
+    sides(plan, entry, ours)
 }
 
 /// Returns the conflict if the user has changed the path of `entry` since `plan` was made: the
@@ -117,13 +150,18 @@ pub fn change_since_plan(
 
 /// Reads the user's file at the path of `entry`.
 pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<FileContents> {
-    let Some(root) = plan.roots.get(entry.root) else {
-        return Ok(FileContents::None);
-    };
+    match plan.roots.get(entry.root) {
+        Some(root) => read_file(root, &entry.rel),
+        None => Ok(FileContents::None),
+    }
+}
+
+/// Reads the file `rel` below the directory `path`.
+fn read_file(path: &AbsPath, rel: &RelPath) -> Result<FileContents> {
     let dir =
-        DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
-    read_contents(&dir, &entry.rel)
-        .map_err(|error| delivery_error("read", &plan.path(entry), error))
+        DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))?;
+    read_contents(&dir, rel)
+        .map_err(|error| delivery_error("read", &path.join(rel.as_path()), error))
 }
 
 /// Reads the agent's file that is to replace the path of `entry`.
@@ -146,10 +184,7 @@ pub(super) fn read_ours(
             (delivery.delivery_dir.made_contents(), rel)
         }
     };
-    let dir =
-        DirectoryHandle::open_own(&path).map_err(|error| delivery_error("open", &path, error))?;
-    read_contents(&dir, &rel)
-        .map_err(|error| delivery_error("read", &path.join(rel.as_path()), error))
+    read_file(&path, &rel)
 }
 
 /// Reads the file `rel` below `dir`.

@@ -257,10 +257,14 @@ pub(super) enum DeliveryProgress {
     Closed,
 }
 
-/// Returns whether the last line of the journal at `path` records that nothing is left to do.
+/// Returns whether nothing is left to do: the journal at `path` ends with that record, or it was
+/// never begun.
 pub(super) fn is_cleared(path: &AbsPath) -> Result<bool> {
-    let journal_end = file::read_end(path, END_BYTES_MAX)
-        .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
+    let journal_end = match file::read_end(path, END_BYTES_MAX) {
+        Ok(journal_end) => journal_end,
+        Err(error) if state_files::is_missing(error.kind()) => return Ok(true),
+        Err(error) => return Err(state_files::file_error("read", path.as_path(), error)),
+    };
     let last_line = journal_end
         .split_inclusive(|byte| *byte == b'\n')
         .next_back();

@@ -21,6 +21,7 @@ pub mod recovery;
 mod outgoing_links;
 pub mod planning;
 pub mod contents;
+pub mod patch;
 pub mod transaction;
 pub mod merging;
 mod layer_file;

@@ -74,12 +74,20 @@ impl PlannedTree<'_> {
     }
 
     /// Puts the components of `target` on the way. An absolute one has to lie in the tree, and
-    /// starts at its root.
+    /// starts at its root. One that leads up from a name leads out: a later delivery could replace
+    /// the name with a symlink, and so change where `..` leads.
     fn push_target(&self, target: &Path, at: &mut RelPath, way: &mut Vec<OsString>) -> Option<()> {
         let mut rest = target;
         if target.is_absolute() {
             rest = target.strip_prefix(self.path.as_path()).ok()?;
             *at = RelPath::default();
+        }
+        let is_name = |component: &Component<'_>| matches!(component, Component::Normal(_));
+        let mut from_first_name = rest
+            .components()
+            .skip_while(|component| !is_name(component));
+        if from_first_name.any(|component| component == Component::ParentDir) {
+            return None;
         }
         for component in rest.components().rev() {
             match component {

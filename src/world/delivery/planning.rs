@@ -120,6 +120,7 @@ pub fn plan_overlay(
             layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
         };
+        plan.source_dirs.push(Some(tree.upper.clone()));
         plan_root(&mut plan, (root_number, &root), layer, manager, None)?;
         plan.roots.push(root);
     }

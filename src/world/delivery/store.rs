@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
@@ -59,8 +59,8 @@ pub struct DeliverySource {
     pub source_dirs: Vec<Option<SourceDirectory>>,
     /// When the run began, by the clock of file timestamps, in nanoseconds since 1970.
     pub began_ns: i64,
-    /// The number of the run's attempt that it ends, from 1.
-    pub attempt: u32,
+    /// The number of restarts of the coordination before it.
+    pub restart: u32,
     /// The directories of agents' workspaces that do not belong to their answers.
     pub left_out_of_answers: Vec<RelPath>,
 }
@@ -74,29 +74,8 @@ pub struct SourceDirectory {
     #[serde(rename = "written")]
     pub layout: SourceLayout,
     /// Its subdirectories that are not delivered.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "deserialize_one_or_many"
-    )]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<RelPath>,
-}
-
-/// The paths of `left_out`: earlier versions wrote a single one.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum LeftOutRecord {
-    Several(Vec<RelPath>),
-    One(RelPath),
-}
-
-fn deserialize_one_or_many<'de, D: Deserializer<'de>>(
-    source: D,
-) -> std::result::Result<Vec<RelPath>, D::Error> {
-    Ok(match LeftOutRecord::deserialize(source)? {
-        LeftOutRecord::Several(paths) => paths,
-        LeftOutRecord::One(path) => vec![path],
-    })
 }
 
 /// How the content to deliver was written.
@@ -130,16 +109,10 @@ struct WritePathRecord {
 struct DeliveryFile {
     seal: DirectorySeal,
     began_ns: i64,
-    #[serde(default = "first_attempt")]
-    attempt: u32,
+    restart: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out_of_answers: Vec<RelPath>,
     write_paths: Vec<WritePathRecord>,
-}
-
-/// The attempt of a run that does not restart.
-fn first_attempt() -> u32 {
-    1
 }
 
 /// The purpose for which a delivery is looked up.
@@ -315,7 +288,7 @@ impl OpenDelivery {
         let delivery_file = DeliveryFile {
             seal: self.delivery_dir.seal()?,
             began_ns: source.began_ns,
-            attempt: source.attempt,
+            restart: source.restart,
             left_out_of_answers: source.left_out_of_answers.clone(),
             write_paths: source.grants.iter().enumerate().map(write_path).collect(),
         };
@@ -363,7 +336,7 @@ impl OpenDelivery {
             grants: grants.collect::<Result<_>>()?,
             source_dirs,
             began_ns: delivery_file.began_ns,
-            attempt: delivery_file.attempt,
+            restart: delivery_file.restart,
             left_out_of_answers: delivery_file.left_out_of_answers,
         })
     }

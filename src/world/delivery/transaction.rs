@@ -41,6 +41,15 @@ const DECLINED_REASON: &str = "you did not take it";
 /// The reason for a change that cannot be applied because of a conflict about another path.
 const BLOCKED_REASON: &str = "it cannot be applied without a path that stays as it is";
 
+/// Who chose the changes that are applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelectionOrigin {
+    /// The user, who was shown every change.
+    Review,
+    /// massgen: nobody was asked, or nobody answered.
+    Default,
+}
+
 /// Applies the accepted changes of `plan`. The agent's versions of files that the user has changed
 /// in the meantime are written to `conflicts_dir`. Returns what happened to every path.
 ///
@@ -51,6 +60,7 @@ pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     choices: &[DeliveryChoice],
+    selection_origin: SelectionOrigin,
     conflicts_dir: Option<&RealPath>,
 ) -> Result<Vec<FileChange>> {
     let choices = resolve_choices(plan, choices);
@@ -81,6 +91,13 @@ pub fn apply(
             }
         }
     }
+    let possible_choices = match selection_origin {
+        SelectionOrigin::Review => {
+            resolve_choices(plan, &vec![DeliveryChoice::Apply; plan.entries.len()])
+        }
+        SelectionOrigin::Default => plan.select_all(),
+    };
+    let outcomes: Vec<_> = possible_choices.into_iter().zip(outcomes).collect();
     Ok(report_changes(plan, &roots, &outcomes, conflicts_dir))
 }
 
@@ -269,7 +286,7 @@ fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
 fn report_changes(
     plan: &DeliveryPlan,
     roots: &[RealPath],
-    outcomes: &[Option<SwapOutcome>],
+    choices_and_outcomes: &[(DeliveryChoice, Option<SwapOutcome>)],
     conflicts_dir: Option<&RealPath>,
 ) -> Vec<FileChange> {
     let mut changes = Vec::new();
@@ -285,8 +302,6 @@ fn report_changes(
         });
     }
     // What stays even if everything is selected, the user has not declined.
-    let possible_choices = plan.select_all();
-    let choices_and_outcomes = possible_choices.iter().zip(outcomes);
     for (entry, (possible_choice, outcome)) in plan.entries.iter().zip(choices_and_outcomes) {
         let path = plan.path(entry);
         let reason = match (outcome, entry.conflict) {
@@ -296,8 +311,14 @@ fn report_changes(
                 Some("it holds files that you made since the run began")
             }
             (None, Some(conflict)) => Some(conflict.reason()),
-            (None, None) if entry.is_outgoing_link => Some(OUTGOING_LINK_REASON),
-            (None, None) if *possible_choice == DeliveryChoice::Leave => Some(BLOCKED_REASON),
+            (None, None) if *possible_choice == DeliveryChoice::Leave => {
+                let is_outgoing = entry.is_outgoing_link;
+                Some(if is_outgoing {
+                    OUTGOING_LINK_REASON
+                } else {
+                    BLOCKED_REASON
+                })
+            }
             (None, None) => Some(DECLINED_REASON),
         };
         let mode_change = mode_change(entry);

@@ -33,6 +33,7 @@ pub fn run_check(
         command,
         timeout_seconds,
         dir,
+        ..
     } = action
     else {
         return Err("it is not a command".to_owned());

@@ -14,6 +14,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::answer_changes::ChangeLayers;
 use crate::error::Error;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
@@ -104,7 +105,7 @@ impl PostCommandSync {
         let is_shared = visible_overlay.is_some();
         let overlay = match visible_overlay {
             Some(overlay) => overlay,
-            None => open_overlay(gate, commands, &directory, audience)?,
+            None => open_overlay(gate, commands, &directory, &ChangeLayers::default())?,
         };
         if audience == OverlayAudience::Container {
             trees.visible_overlay = overlay.downgrade();
@@ -147,24 +148,27 @@ impl PostCommandSync {
     }
 }
 
-/// Creates an overlay on the user's trees for a command.
-fn open_overlay(
+/// Creates an overlay on the user's trees for a command, which begins with `changes`.
+pub(super) fn open_overlay(
     gate: &Gate,
     commands: &ExecEnvironment,
     directory: &AbsPath,
-    audience: OverlayAudience,
+    changes: &ChangeLayers,
 ) -> Result<WriteOverlay, ToolError> {
+    let audience = commands.overlay_audience();
     let overlay = WriteOverlay::open(OverlaySpec {
         origin: commands.overlay_origin(),
         directory,
         grants: &overlay_grants(gate),
         state: commands.directories().root(),
         audience,
+        changes,
+        copies: 1,
     })
     .map_err(|error| cannot_run(&error))?
     .ok_or_else(|| cannot_run(&"no path is open for writing"))?;
     if !overlay.is_fully_visible() {
-        return Err(cannot_run(&overlay.notes(audience).join("; ")));
+        return Err(cannot_run(&overlay.notes(audience, "the agent").join("; ")));
     }
     Ok(overlay)
 }

@@ -26,15 +26,10 @@ pub fn diffstat<'p>(
         if old == new {
             continue;
         }
-        changes.files = changes.files.saturating_add(1);
         let [old, new] = [old, new].map(Option::unwrap_or_default);
-        if let (Some(old), Some(new)) = (as_text(&old), as_text(&new)) {
-            let (added_lines, removed_lines) = LineDiff::new(old, new).counts();
-            let add =
-                |sum: u64, lines| sum.saturating_add(u64::try_from(lines).unwrap_or(u64::MAX));
-            changes.added = add(changes.added, added_lines);
-            changes.removed = add(changes.removed, removed_lines);
-        }
+        let texts = as_text(&old).zip(as_text(&new));
+        let lines = texts.map(|(old, new)| LineDiff::new(old, new).counts());
+        changes.add_file(lines.unwrap_or_default());
     }
     changes
 }

@@ -2,7 +2,7 @@
 //! that it gets an error immediately where nothing would be delivered.
 
 use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::Permission;
+use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::protected::protected_name;
 use crate::world::access::gate::Gate;
 use crate::world::exec::user_trees::user_trees;
@@ -10,7 +10,10 @@ use crate::world::sys::file_kind::FileKind;
 
 /// The protected names that are masked. Names that tools generate stay writable on an overlay, and
 /// stay there.
-const MASKED_NAMES: &[&str] = &[".git", ".env", ".massgen"];
+const MASKED_NAMES: &[&str] = &[GIT_DIR, ".env", ".massgen"];
+
+/// The directory of a repository. In an attempt, an agent may commit to its copy.
+const GIT_DIR: &str = ".git";
 
 /// Returns the paths to mask for a command: existing ones with these names at the roots of the
 /// trees, and those that the config protects. Only a file or directory that is readable and not
@@ -23,7 +26,9 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
         let masked_names = entries.unwrap_or_default().into_iter().filter_map(|entry| {
             let rel = RelPath::default().child(&entry.name)?;
             let protected_name = protected_name(&rel, &grant.unprotected)?;
-            MASKED_NAMES.contains(&protected_name).then_some(rel)
+            let is_own_repository = gate.phase() == Phase::Attempt && protected_name == GIT_DIR;
+            let is_masked = MASKED_NAMES.contains(&protected_name) && !is_own_repository;
+            is_masked.then_some(rel)
         });
         for rel in masked_names.chain(grant.protected.iter().cloned()) {
             let path = root.join(&rel);

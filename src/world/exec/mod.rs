@@ -20,6 +20,7 @@ mod folding;
 mod masks;
 mod process_report;
 mod command;
+mod answer_trial;
 mod background;
 mod tool_call_server;
 mod copy;
@@ -50,6 +51,7 @@ use std::convert::Infallible;
 
 use serde_json::json;
 
+use crate::answer_changes::ChangeLayers;
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass};
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
@@ -171,12 +173,14 @@ pub fn read_model_file(
     read_result.map_err(|tool_error| tool_error.message)
 }
 
-/// Runs a permitted command on `streams` until it exits or `interrupt` is raised.
+/// Runs a permitted command on `streams` until it exits or `interrupt` is raised: on the user's
+/// trees with `changes`, if there are some.
 ///
 /// # Errors
 /// The command was not run, or its changes could not be applied; the string says why.
 pub fn run_on_streams(
     permitted: Permitted<Action>,
+    changes: Option<&ChangeLayers>,
     streams: ProcessStreams,
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, String> {
@@ -184,7 +188,9 @@ pub fn run_on_streams(
     let format = ResultFormat::from_action(&action);
     let result = if let Action::ExecuteCommand { command, dir, .. } = action {
         let invocation = ShellInvocation::new(&command, &dir);
-        pass_through::pass_through(&gate, invocation, streams, interrupt)
+        answer_trial::run_on_answer(&gate, changes, invocation, |gate, invocation| {
+            pass_through::pass_through(gate, invocation, streams, interrupt)
+        })
     } else {
         Err(ToolError::failed("only a command has streams"))
     };
@@ -250,9 +256,10 @@ fn carry_out(
             command,
             timeout_seconds,
             dir,
+            answer,
         } => {
             let invocation = ShellInvocation::new(&command, &dir);
-            command::execute_command(gate, invocation, timeout_seconds, interrupt)
+            answer_trial::execute_command(gate, answer, invocation, timeout_seconds, interrupt)
         }
         Action::StartBackgroundCommand { command, dir } => {
             background::start(gate, ShellInvocation::new(&command, &dir))

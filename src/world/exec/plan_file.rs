@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::prompts;
+use crate::prompts::call_answers;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
@@ -11,13 +11,15 @@ use crate::world::exec::{ActionOutcome, Observation, run};
 
 /// Implements `update_plan`. A plan whose file cannot be written counts, and the agent reads why.
 pub(super) fn update_plan(gate: &Gate, plan: &TaskPlan) -> Observation {
-    let confirmation = prompts::plan_updated(plan);
+    let confirmation = call_answers::plan_updated(plan);
     let Some(file) = &gate.policy().plan_file else {
         return Observation::done(confirmation);
     };
     match write_plan(gate, &file.to_string(), plan) {
         Ok(observation) => Observation::done(confirmation).with_changes(observation.changes),
-        Err(reason) => Observation::done(prompts::plan_file_not_written(&confirmation, &reason)),
+        Err(reason) => {
+            Observation::done(call_answers::plan_file_not_written(&confirmation, &reason))
+        }
     }
 }
 

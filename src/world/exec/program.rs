@@ -19,7 +19,6 @@ use crate::sandbox_policy::compile::compile;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::tools::served::ToolCaller;
 use crate::tools::spec::ToolOffer;
-use crate::tools::tool_selection::CommandOffering;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::ParentDirPolicy;
 use crate::world::exec::Observation;
@@ -68,8 +67,7 @@ pub fn tool_offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
 /// Returns the tools that an agent's programs may call, including those of its MCP servers that the
 /// model does not call itself.
 fn callable_tools(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
-    let commands = CommandOffering::from_environment(gate.commands());
-    let mut tools = programs.tools(gate.manager(), commands);
+    let mut tools = programs.tools(gate.manager(), gate.command_offering());
     tools.extend(gate.catalogue().offers_to(ToolCaller::Programs));
     tools
 }

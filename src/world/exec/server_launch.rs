@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::iter;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{CWD_PLACEHOLDER, InstanceSharing, ServerDirectory, ServerProgram};
-use crate::path::AbsPath;
+use crate::path::{AbsPath, possible_paths};
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::CommandContext;
@@ -202,21 +201,13 @@ pub(super) fn confine(
 }
 
 /// Returns whether a program starts where no agent writes, although agents know it to work in the
-/// workspace: many programs run what they find in the directory in which they start. Functions and
-/// programs that are files of the config are made to work there, and are the user's own.
+/// workspace: many programs, and what they start, run what they find in the directory in which they
+/// start. Functions are made to work there, and Python imports nothing from it.
 fn starts_apart(program: &ServerProgram) -> bool {
-    let is_of_config = match &program.interface {
-        ProgramInterface::Mcp => false,
-        ProgramInterface::PythonFunctions(_) => true,
-        ProgramInterface::SingleTool(tool) => {
-            let is_program = |(index, _): &&(usize, NamedFile)| *index == 0;
-            let file = tool.files.iter().find(is_program);
-            file.is_some_and(|(_, file)| Path::new(&file.config_path).is_relative())
-        }
-    };
+    let is_function = matches!(program.interface, ProgramInterface::PythonFunctions(_));
     let is_in_workspace = program.directory == ServerDirectory::Workspace
         && program.instances == InstanceSharing::PerAgent;
-    program.is_privileged() && is_in_workspace && !is_of_config
+    program.is_privileged() && is_in_workspace && !is_function
 }
 
 /// Returns a directory in which no agent writes. In it, many programs also use what they find in the
@@ -287,24 +278,13 @@ fn is_led_into(overlay: &WriteOverlay, program: &ServerProgram, context: &Comman
         variables.filter(|(name, value)| *name != WORKSPACE_VARIABLE && !is_private(value));
     let texts = words.iter().chain(variables.map(|(_, value)| value));
     let named_paths = texts
-        .flat_map(|text| paths_in(text))
+        .flat_map(|text| possible_paths(text))
         .map(|path| AbsPath::resolve(&context.dir, path));
     let mut paths = iter::once(context.dir.clone())
         .chain(executable)
         .chain(function_files)
         .chain(named_paths);
     paths.any(is_overlaid)
-}
-
-/// Returns the parts of `text` that may be paths: between the characters that separate paths in
-/// lists, assignments and code, and what follows the letters of an option, as in `-I/usr/include`.
-fn paths_in(text: &str) -> impl Iterator<Item = &str> {
-    let is_separator = |c: char| c.is_whitespace() || "=:;,'\"()[]{}<>|&".contains(c);
-    let parts = text.split(is_separator).filter(|part| !part.is_empty());
-    parts.flat_map(|part| {
-        let absolute_part = part.find('/').and_then(|start| part.get(start..));
-        [Some(part), absolute_part].into_iter().flatten()
-    })
 }
 
 /// Returns the variables with which programs that download packages fail immediately, instead of

@@ -165,8 +165,7 @@ fn check_directory(
     is_resumed: bool,
 ) -> Result<(), ToolError> {
     let expected = RelPath::new(format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
-    let is_expected = expected.is_some_and(|expected| gate.base().join(&expected) == *dir.real());
-    if !is_expected || dir.grant().kind != GrantKind::Workspace {
+    if expected != Some(dir.below()) || dir.grant().kind != GrantKind::Workspace {
         let reason = "subagents work only in your workspace";
         return Err(ToolError::denied(gate, dir.real(), reason));
     }
@@ -206,7 +205,9 @@ fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
             .map_err(|error| ToolError::failed_at(gate, action, dir, error))?,
         None => None,
     };
-    let policy = gate.policy().for_subagent(dir.real().clone(), commands);
+    let policy = gate
+        .policy()
+        .for_subagent(dir.real().clone(), &dir.below(), commands);
     Gate::open(manager, policy).map_err(|error| ToolError::failed_at(gate, action, dir, error))
 }
 

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use crate::code_mode::protocol::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
+use crate::prompts::call_answers::not_offered;
 use crate::prompts::images::unshown_images_note;
-use crate::prompts::not_offered;
 use crate::text::{count_noun, single_line};
 use crate::tools::call::{ToolCall, WORKSPACE};
 use crate::tools::parse::{canonical_name, parse};

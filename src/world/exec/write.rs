@@ -1,5 +1,7 @@
 //! Tools that write one path: a whole file, parts of one, or a directory.
 
+use regex::Regex;
+
 use crate::delivery::line_diff::LineDiff;
 use crate::prompts::untrusted_text::unescape_result;
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
@@ -98,7 +100,17 @@ enum EditError {
     Ambiguous(usize),
 }
 
-/// Returns the text after all replacements. If every line ends in CR LF, the replacements do too.
+/// Returns the only part of `text` that is `old` but for the ends of its lines, which may be CR LF.
+fn find_with_line_ends<'t>(text: &'t str, old: &str) -> Option<&'t str> {
+    let pattern = regex::escape(old).replace('\n', "\r?\n");
+    let pattern = Regex::new(&pattern).ok()?;
+    let mut parts = pattern.find_iter(text);
+    let part = parts.next()?.as_str();
+    parts.next().is_none().then_some(part)
+}
+
+/// Returns the text after all replacements. If every line ends in CR LF, the replacements do too; if
+/// some do, those whose first line does.
 fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for (number, edit) in (1..).zip(edits) {
@@ -111,6 +123,15 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
             }
         };
         let (mut old, mut new) = (with_line_ends(&edit.old), with_line_ends(&edit.new));
+        if !text.contains(&old)
+            && let Some(part) = find_with_line_ends(&text, &old)
+        {
+            let first_line = part.split_inclusive('\n').next();
+            if first_line.is_some_and(|line| line.ends_with("\r\n")) {
+                new = new.replace('\n', "\r\n");
+            }
+            part.clone_into(&mut old);
+        }
         if !text.contains(&old) {
             // The model copied it from a result in which some characters are escaped.
             (old, new) = (unescape_result(&old), unescape_result(&new));

@@ -13,6 +13,7 @@ pub mod tree;
 pub mod checkout;
 pub mod commit_files;
 pub mod history;
+mod ignored;
 pub mod import;
 mod next_index;
 pub mod private_repository;

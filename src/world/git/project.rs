@@ -21,7 +21,7 @@ pub(super) const BRANCH_PREFIX: &str = "refs/heads/";
 const UNTRUSTED_MESSAGE: &str = "dubious ownership";
 /// Git's message about a directory that no repository contains. Its message about a file `.git`
 /// whose repository is missing continues in another way.
-const NO_REPOSITORY_MESSAGE: &str = "not a git repository (or any ";
+pub(super) const NO_REPOSITORY_MESSAGE: &str = "not a git repository (or any ";
 /// The exit status of `git config`, `git rev-parse --quiet --verify` and `git symbolic-ref --quiet`
 /// for what does not exist.
 pub(super) const NOT_FOUND_STATUS: i32 = 1;

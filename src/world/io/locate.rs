@@ -98,15 +98,16 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     }
 }
 
-/// Returns the real path of every symlink that is followed on the way to `path`. Whoever can replace
-/// one of them decides what is found there.
+/// Returns the real path of every symlink that is followed on the way to `path`, and last the place
+/// that it leads to, whether or not anything exists there. A program that can replace one of the
+/// symlinks decides what is found at `path`.
 ///
 /// # Errors
 /// The path leads through too many symlinks, or the root directory cannot be opened.
-pub fn symlinks_on_path(path: &AbsPath) -> Result<Vec<RealPath>> {
+pub fn places_on_way(path: &AbsPath) -> Result<Vec<RealPath>> {
     let root = DirectoryHandle::open_root().map_err(|error| open_error(path, error))?;
     let root_path = root.real_path().map_err(|error| open_error(path, error))?;
-    let mut links = Vec::new();
+    let mut places = Vec::new();
     // Relative to the root directory.
     let mut place = RelPath::default();
     let mut names_left: Vec<OsString> = reversed_names(path.as_path());
@@ -121,8 +122,8 @@ pub fn symlinks_on_path(path: &AbsPath) -> Result<Vec<RealPath>> {
             place = next;
             continue;
         };
-        links.push(root_path.join(&next));
-        if links.len() > LINKS_MAX {
+        places.push(root_path.join(&next));
+        if places.len() > LINKS_MAX {
             return Err(cannot_open_error(
                 path,
                 "it leads through too many symlinks",
@@ -133,7 +134,8 @@ pub fn symlinks_on_path(path: &AbsPath) -> Result<Vec<RealPath>> {
         }
         names_left.extend(reversed_names(&target));
     }
-    Ok(links)
+    places.push(root_path.join(&place));
+    Ok(places)
 }
 
 /// Returns the names in `path`, the last first, without its slashes and `.`.

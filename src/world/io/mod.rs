@@ -8,6 +8,8 @@ pub mod files;
 pub mod file_change;
 pub mod locate;
 pub mod project_link;
+pub mod tree_changes;
+pub mod answer_file;
 pub mod config_file;
 pub mod message_inbox;
 pub mod secrets;

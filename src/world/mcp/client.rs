@@ -53,6 +53,8 @@ use crate::world::sys::state_files::file;
 
 /// Largest number of pages of one list that are requested.
 const PAGES_MAX: usize = 32;
+/// How often progress of a server renews the timeout of a call.
+const PROGRESS_RENEWALS_MAX: u32 = 9;
 /// Largest list of tools, in bytes of names, descriptions and schemas.
 const LIST_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 /// Largest log of what one instance of a program writes to its standard error, in bytes.
@@ -298,7 +300,8 @@ impl McpClient {
     }
 
     /// Waits for `reply` up to a timeout, which starts again if the server asked a person to fill
-    /// in a form meanwhile (an elicitation); `None` on timeout.
+    /// in a form meanwhile (an elicitation), and [`PROGRESS_RENEWALS_MAX`] times if it reported
+    /// progress; `None` on timeout.
     pub(super) async fn with_timeout<T>(
         &self,
         time_max: Duration,
@@ -307,15 +310,22 @@ impl McpClient {
         let mut reply = pin!(reply);
         let handler = self.service.service();
         let mut forms = handler.form_count();
+        let mut reports = handler.progress_count();
+        let mut renewals_left = PROGRESS_RENEWALS_MAX;
         loop {
             if let Ok(answer) = timeout(time_max, &mut reply).await {
                 return Some(answer);
             }
             handler.wait_until_idle().await;
             let earlier_forms = std::mem::replace(&mut forms, handler.form_count());
-            if forms == earlier_forms {
+            if forms != earlier_forms {
+                continue;
+            }
+            let earlier_reports = std::mem::replace(&mut reports, handler.progress_count());
+            if reports == earlier_reports || renewals_left == 0 {
                 return None;
             }
+            renewals_left = renewals_left.saturating_sub(1);
         }
     }
 
@@ -445,9 +455,9 @@ async fn begin_with_program(
     })
 }
 
-/// Lists all tools of a server, up to a limit on the number of pages and the size.
+/// Lists the tools of a server, up to a limit on the number of pages and on the size.
 async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription>, McpClientError> {
-    let mut descriptions = Vec::new();
+    let mut descriptions: Vec<ServerToolDescription> = Vec::new();
     let (mut cursor, mut total_bytes) = (None, 0_usize);
     for _ in 0..PAGES_MAX {
         let parameters = PaginatedRequestParams::default().with_cursor(cursor);
@@ -461,15 +471,20 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
             let reason = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
             return Err(McpClientError::Failed(reason));
         }
+        let is_known =
+            |tool: &ServerToolDescription| descriptions.iter().any(|known| known.name == tool.name);
+        // Some servers name a next page after the last one, and send the same tools again.
+        let is_repeated = !tools.is_empty() && tools.iter().all(is_known);
+        if is_repeated {
+            break;
+        }
         descriptions.extend(tools);
         cursor = next_cursor;
         if cursor.is_none() {
-            return Ok(descriptions);
+            break;
         }
     }
-    Err(McpClientError::Failed(format!(
-        "its list of tools has more than {PAGES_MAX} pages"
-    )))
+    Ok(descriptions)
 }
 
 /// Lists the rows of all pages, up to a limit on their number and on the size of the rows. If there
@@ -485,6 +500,10 @@ async fn list_rows(
         let (page_rows, next_cursor) = request_page(page).await?;
         let row_bytes = page_rows.iter().map(String::len);
         total_bytes = row_bytes.fold(total_bytes, usize::saturating_add);
+        let is_repeated = !page_rows.is_empty() && page_rows.iter().all(|row| rows.contains(row));
+        if is_repeated {
+            return Ok(rows);
+        }
         rows.extend(page_rows);
         if next_cursor.is_none() {
             return Ok(rows);

@@ -7,7 +7,7 @@
     reason = "servers ask for roots all the same, and the newest protocol has nothing in their place"
 )]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(super) struct McpClientHandler {
     listener: Option<ServerListener>,
     /// The calls in progress, with the receivers of their progress.
     routes: Arc<ProgressRoutes>,
+    /// The number of progress messages so far.
+    progress_count: AtomicUsize,
     /// When the last progress message was passed on.
     last_progress: Mutex<Option<Instant>>,
     /// Number of forms that a person was asked to fill in.
@@ -95,6 +97,7 @@ impl McpClientHandler {
             extension: None,
             listener,
             routes: Arc::default(),
+            progress_count: AtomicUsize::default(),
             last_progress: Mutex::default(),
             form_count: AtomicU32::default(),
             form_lock: AsyncMutex::default(),
@@ -107,6 +110,11 @@ impl McpClientHandler {
             extension: Some(name),
             ..self
         }
+    }
+
+    /// Returns how many progress messages the server has sent.
+    pub(super) fn progress_count(&self) -> usize {
+        self.progress_count.load(Ordering::Relaxed)
     }
 
     /// Returns the calls in progress.
@@ -190,6 +198,7 @@ impl ClientHandler for McpClientHandler {
         params: ProgressNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
+        self.progress_count.fetch_add(1, Ordering::Relaxed);
         self.routes.report(&params);
         if let Some(listener) = self.listener.as_ref().filter(|_| self.allow_message()) {
             let total = params.total.map(|total| format!(" of {total}"));

@@ -120,7 +120,19 @@ fn describe_block(block: &ContentBlock, images: &mut ImageCollector) -> String {
         ),
         ContentBlock::Resource(resource) => describe_contents(&resource.resource, images),
         ContentBlock::ResourceLink(link) => {
-            note(format_args!("link to {}", sanitized_line(&link.uri)))
+            let texts = [
+                Some(&link.name),
+                link.title.as_ref(),
+                link.description.as_ref(),
+            ];
+            let mut about: Vec<String> = Vec::new();
+            for text in texts.into_iter().flatten().map(|text| sanitized_line(text)) {
+                if !text.is_empty() && !about.contains(&text) {
+                    about.push(text);
+                }
+            }
+            let uri = sanitized_line(&link.uri);
+            note(format_args!("link to {uri}: {}", about.join("; ")))
         }
         _ => note("a part of a kind that is not known"),
     }

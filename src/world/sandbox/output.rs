@@ -2,6 +2,7 @@
 //! pipe; of output that is too long, the beginning and the end are kept, or of a background command
 //! the end.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::prompts::untrusted_text::{note, program_output};
@@ -26,16 +27,31 @@ impl CapturedStream {
     /// from everything that the command wrote.
     pub(in crate::world) fn for_model(&self) -> String {
         if self.left_out_bytes == 0 {
-            return program_output(&self.text);
+            return program_output(&fold_overwritten(&self.text));
         }
         let (beginning, end) = self
             .text
             .split_at_checked(self.end_start)
             .unwrap_or((&self.text, ""));
         let cut = format_args!("cut: {} bytes are left out here", self.left_out_bytes);
-        let (beginning, end) = (program_output(beginning), program_output(end));
+        let [beginning, end] = [beginning, end].map(|part| program_output(&fold_overwritten(part)));
         format!("{beginning}{}\n{end}", note(cut))
     }
+}
+
+/// Returns what a terminal shows in the end: of a line that carriage returns overwrite, as progress
+/// bars do, only the last state. Output with a NUL byte is not text, and stays as it is.
+fn fold_overwritten(text: &str) -> Cow<'_, str> {
+    if !text.contains('\r') || text.contains('\0') {
+        return Cow::Borrowed(text);
+    }
+    let last_state = |line: &str| {
+        let end = line.trim_end_matches(['\r', '\n']).len();
+        let (line, line_end) = line.split_at(end);
+        let state = line.rsplit('\r').next().unwrap_or_default();
+        [state, line_end].concat()
+    };
+    text.split_inclusive('\n').map(last_state).collect()
 }
 
 /// Keeps the beginning and the end of a stream.
@@ -194,6 +210,18 @@ mod tests {
             stream.add(piece);
         }
         stream.finish()
+    }
+
+    #[test]
+    fn of_a_line_that_is_overwritten_the_last_state_is_shown() {
+        for (text, expected) in [
+            ("0 %\r50 %\r100 %\ndone\n", "100 %\ndone\n"),
+            ("a\r\nb\r\n", "a\r\nb\r\n"),
+            ("1\r2\r\nend", "2\r\nend"),
+            ("\0a\rb\n", "\0a\rb\n"),
+        ] {
+            assert_eq!(fold_overwritten(text), expected);
+        }
     }
 
     #[test]

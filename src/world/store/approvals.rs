@@ -23,9 +23,7 @@ const APPROVALS_MAX: usize = 1000;
 pub struct PersistentApproval {
     project: AbsPath,
     tool: String,
-    /// What the call does, as the user was asked about it. Files of earlier versions call it
-    /// `deeds`.
-    #[serde(alias = "deeds")]
+    /// What the call does, as the user was asked about it.
     effects: Vec<String>,
 }
 

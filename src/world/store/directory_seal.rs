@@ -44,7 +44,7 @@ impl DirectorySeal {
     /// Writes the seal of the directory at `path` into it, unless it is there. It stays valid when
     /// the directory is renamed.
     pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {
-        if is_sealed(path) {
+        if is_sealed(path)? {
             return Ok(());
         }
         let seal = serde_json::to_vec(&Self::from_directory(path)?)
@@ -65,14 +65,14 @@ pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
 }
 
 /// Returns whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave it.
-pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
-    let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
-    let written_seal = bytes
-        .ok()
-        .flatten()
-        .and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
-    written_seal.is_some_and(|written| {
-        DirectorySeal::from_directory(path).is_ok_and(|seal| seal == written)
+///
+/// # Errors
+/// The seal or the directory cannot be read.
+pub(in crate::world) fn is_sealed(path: &AbsPath) -> Result<bool> {
+    let bytes = file::read_if_regular(&path.join(SEAL), SEAL_BYTES_MAX)?;
+    let seal = bytes.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
+    seal.map_or(Ok(false), |seal| {
+        Ok(DirectorySeal::from_directory(path)? == seal)
     })
 }
 

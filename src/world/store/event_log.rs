@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::path::AbsPath;
 use crate::text::json_value_count::has_more_values;
@@ -297,7 +297,7 @@ pub struct LogReader<R> {
 }
 
 /// Returns whether a process writes the log at `path`.
-pub fn is_written(path: &AbsPath) -> bool {
+pub fn is_written(path: &AbsPath) -> Result<bool> {
     file::is_locked(path)
 }
 
@@ -341,6 +341,21 @@ impl<R: BufRead> LogReader<R> {
                 }
             }
         }
+    }
+
+    /// Returns the intact lines, without those that a crash cut off or damaged.
+    ///
+    /// # Errors
+    /// The file cannot be read any further.
+    pub fn intact_entries(self) -> impl Iterator<Item = Result<LogEntry>> {
+        self.filter_map(|entry| match entry {
+            Ok(entry) => Some(Ok(entry)),
+            Err(LogReadError::Torn { .. } | LogReadError::Corrupt { .. }) => None,
+            Err(error @ LogReadError::Unreadable { .. }) => {
+                let message = "cannot read the event log";
+                Some(Err(Error::new(ErrorKind::Io, message).with_source(error)))
+            }
+        })
     }
 
     fn read_line(&mut self) -> Option<LogReadResult> {

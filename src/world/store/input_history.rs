@@ -45,7 +45,7 @@ impl InputHistory {
     /// # Errors
     /// It cannot be read.
     pub fn read(&self) -> Result<Vec<String>> {
-        let is_foreign = file::is_link(&self.state_dir)? || !is_sealed(&self.directory);
+        let is_foreign = file::is_link(&self.state_dir)? || !is_sealed(&self.directory)?;
         let path = self.directory.join(HISTORY_FILE);
         if is_foreign || file::is_link(&path)? {
             return Ok(Vec::new());
@@ -70,7 +70,7 @@ impl InputHistory {
             return Ok(());
         }
         prepare_state_dir(&self.state_dir, [&self.directory])?;
-        if !is_sealed(&self.directory) {
+        if !is_sealed(&self.directory)? {
             if file::exists(&self.directory)? {
                 clear::remove(&self.directory)?;
             }

@@ -178,7 +178,7 @@ impl MemoryStore {
         if !file::exists(&self.dir)? {
             return Ok(false);
         }
-        if is_sealed(&self.dir) {
+        if is_sealed(&self.dir)? {
             return Ok(true);
         }
         let message = format!(

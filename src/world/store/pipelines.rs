@@ -356,7 +356,7 @@ impl PipelineDir {
     }
 
     /// Returns whether a process works on it.
-    pub fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> Result<bool> {
         dir::is_locked(&self.dir)
     }
 

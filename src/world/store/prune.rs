@@ -139,7 +139,7 @@ pub fn list_prunable(
 pub fn remove(item: &PrunableItem) -> Result<bool> {
     match &item.kind {
         PrunableKind::Session(session) => session.remove().map(|()| true),
-        PrunableKind::Run(run) if file::is_locked(&run.events_file()) => Ok(false),
+        PrunableKind::Run(run) if file::is_locked(&run.events_file())? => Ok(false),
         PrunableKind::Run(_) | PrunableKind::Delivery => remove_all(&item.paths),
         PrunableKind::Pipeline(pipeline) => match pipeline.lock() {
             Ok(_lock) => remove_all(&item.paths),
@@ -160,7 +160,9 @@ fn remove_all(paths: &[AbsPath]) -> Result<bool> {
 fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut items = Vec::new();
     let session_dirs = sessions::list(&store.sessions)?.into_iter();
-    for session in session_dirs.filter(|session| !session.is_running()).skip(1) {
+    let is_idle = |session: &SessionDir| Ok(!session.is_running()?);
+    let idle_sessions = existing_directories(session_dirs, is_idle)?;
+    for session in idle_sessions.into_iter().skip(1) {
         let (name, path) = (session.id(), session.dir().clone());
         items.extend(new_item(PrunableKind::Session(session), name, vec![path]));
     }
@@ -169,7 +171,7 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     for (index, run) in runs::list(&logs)?.into_iter().enumerate() {
         let short_name = short_run_name(&run);
         run_names.insert(run.name());
-        if index > 0 && !file::is_locked(&run.events_file()) {
+        if index > 0 && !file::is_locked(&run.events_file())? {
             let own_paths =
                 short_name.map(|short_name| own_directories(&run, &short_name, &store.state));
             let mut paths = own_paths.transpose()?.unwrap_or_default();
@@ -183,7 +185,7 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let pipeline_dirs = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
     for (index, pipeline) in pipeline_dirs.enumerate() {
         let (name, short_name) = (pipeline.name(), pipeline.short_name());
-        if index > 0 && !pipeline.is_running() {
+        if index > 0 && !pipeline.is_running()? {
             let own_names = delivery_names
                 .iter()
                 .filter(|name| pipeline_of(name) == Some(&short_name));
@@ -205,7 +207,7 @@ fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         .cloned()
     {
         let path = deliveries.join(&name);
-        if dir::is_owned_by_user(&path)? && !dir::is_locked(&path) {
+        if dir::is_owned_by_user(&path)? && !dir::is_locked(&path)? {
             items.extend(new_item(PrunableKind::Delivery, name, vec![path]));
         }
     }

@@ -73,6 +73,16 @@ pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
     runs.filter_map(Result::transpose).collect()
 }
 
+/// Returns the newest run below `logs` whose records were created there, if there is one.
+pub fn find_last_own(logs: &AbsPath) -> Result<Option<RunDir>> {
+    for run in list(logs)? {
+        if run.is_own()? {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns whether `name` can be the name of a run.
 pub fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
@@ -151,7 +161,7 @@ impl RunDir {
 
     /// Returns whether its records were created in this place. Records that came with a project
     /// were not.
-    pub fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> Result<bool> {
         is_sealed(&self.dir)
     }
 
@@ -160,7 +170,7 @@ impl RunDir {
     /// # Errors
     /// The records were not created in this place.
     pub fn expect_own(&self) -> Result<()> {
-        if self.is_own() {
+        if self.is_own()? {
             Ok(())
         } else {
             Err(foreign_directory_error(&self.dir))
@@ -183,10 +193,10 @@ impl RunDir {
         event_log::open(&self.events_file())
     }
 
-    /// Reads its `status.json`; `None` if there is no readable one.
-    fn read_status_file(&self) -> Option<Value> {
-        let bytes = file::read_regular_capped(&self.turn.join(STATUS), SUMMARY_BYTES_MAX);
-        serde_json::from_slice(&bytes.ok()??).ok()
+    /// Reads its `status.json`; `None` if there is none, or if a crash damaged it.
+    fn read_status_file(&self) -> Result<Option<Value>> {
+        let bytes = file::read_if_regular(&self.turn.join(STATUS), SUMMARY_BYTES_MAX)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     /// Reads how the run began.
@@ -254,11 +264,14 @@ impl RunDir {
     }
 
     /// Returns its state.
-    pub fn state(&self) -> RunState {
+    ///
+    /// # Errors
+    /// Its log or its `status.json` cannot be read.
+    pub fn state(&self) -> Result<RunState> {
         // The lock before the status: a run that ends meanwhile is not mistaken for an interrupted
         // one.
-        let is_written = file::is_locked(&self.events_file());
-        let status_file = self.read_status_file();
+        let is_written = event_log::is_written(&self.events_file())?;
+        let status_file = self.read_status_file()?;
         let is_complete = status_file
             .as_ref()
             .and_then(|file| file.get("is_complete"));
@@ -269,10 +282,10 @@ impl RunDir {
         } else {
             RunStatus::Interrupted
         };
-        RunState {
+        Ok(RunState {
             status,
             status_file,
-        }
+        })
     }
 
     /// Packs all records into a new archive at `archive_path` and returns the number of files.

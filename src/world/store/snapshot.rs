@@ -9,7 +9,10 @@ use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::slot::duplicate;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file;
@@ -49,6 +52,17 @@ pub struct Snapshot {
     pub omissions: Vec<String>,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
+}
+
+/// A file of an answer that was made in an attempt.
+#[derive(Debug)]
+pub struct CapturedFile {
+    /// The layer that holds it.
+    pub layer: AbsPath,
+    /// Its path there.
+    pub rel: RelPath,
+    /// Its path in the snapshot.
+    pub shown: RelPath,
 }
 
 impl AgentSnapshots {
@@ -106,6 +120,46 @@ impl AgentSnapshots {
             manifest: report.manifest,
         });
         Ok(Some(snapshot))
+    }
+
+    /// Copies `files` to a new directory named after `label`, with a file of this name and text;
+    /// `None` if the text is empty.
+    pub fn take_files(
+        &mut self,
+        files: &[CapturedFile],
+        (name, text): (&str, &str),
+        label: AnswerLabel,
+    ) -> Result<Option<RealPath>> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let parent = self.snapshots_dir.parent();
+        let staging = StagingDirectory::new(parent.as_ref().unwrap_or(&self.snapshots_dir))?;
+        let copy_files = || -> std::result::Result<(), FileSystemError> {
+            let to = DirectoryHandle::open_own(staging.path())?;
+            for file in files {
+                let layer = DirectoryHandle::open_own(&file.layer)?;
+                let (from_dir, from_name) = layer.parent_of(&file.rel)?;
+                let (to_dir, _) = to.make_parent_of(&file.shown)?;
+                // Nothing writes to the layer, so its files need no copies on the same file system.
+                let linked = from_dir.link(from_name, &to_dir, from_name);
+                linked.or_else(|_| duplicate(&from_dir, &to_dir, from_name))?;
+            }
+            Ok(())
+        };
+        copy_files().map_err(|error| {
+            let message = format!("cannot copy the files of {label}: {error}");
+            Error::new(ErrorKind::Io, message)
+        })?;
+        let description = staging.path().join(name);
+        if !file::exists(&description)? {
+            file::replace_unsynced(&description, text.as_bytes())?;
+        }
+        let dir = self.snapshots_dir.join(label.to_string());
+        staging.publish(&dir)?;
+        let path = dir::resolve(&dir)?;
+        self.point_at(&path)?;
+        Ok(Some(path))
     }
 
     /// Copies `workspace` into the existing directory `into`, sharing what has not changed since

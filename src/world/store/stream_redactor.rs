@@ -33,8 +33,9 @@ impl AgentStreamRedactor {
             self.push(agent, ReplyTextKind::Reasoning, text)
         } else if let Some(agent) = event.agent() {
             self.end(agent).into_iter().collect()
-        } else if let Event::Run(RunEvent::RunEnded { .. } | RunEvent::AttemptRestarted { .. }) =
-            event
+        } else if let Event::Run(
+            RunEvent::RunEnded { .. } | RunEvent::CoordinationRestarted { .. },
+        ) = event
         {
             self.end_all()
         } else {

@@ -16,14 +16,6 @@ const LOGIN_VARIABLES: &[&str] = &[
     "SSH_AUTH_SOCK",
     "KRB5CCNAME",
 ];
-/// What the user's own `ssh` gets in addition. Jobs of a queue do not: they describe this machine.
-const SSH_VARIABLES: &[&str] = &[
-    "TERM",
-    "XDG_RUNTIME_DIR",
-    "SSH_ASKPASS",
-    "SSH_ASKPASS_REQUIRE",
-    "DISPLAY",
-];
 /// Where programs are if `PATH` is not set.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -61,14 +53,6 @@ impl ProcessEnvironment {
         let env = Self::inherit_listed(own_env, &[LOGIN_VARIABLES, extra_names].concat());
         let path = env.program_path().to_owned();
         env.with("PATH", &path)
-    }
-
-    /// Like [`ProcessEnvironment::inherit_for_login`], for the user's own `ssh`.
-    pub(crate) fn inherit_for_ssh(
-        own_env: &BTreeMap<String, String>,
-        extra_names: &[&str],
-    ) -> Self {
-        Self::inherit_for_login(own_env, &[SSH_VARIABLES, extra_names].concat())
     }
 
     /// Keeps all variables of `own_env` except those in `excluded_names`. Only for programs that
@@ -149,8 +133,6 @@ mod tests {
         assert!(!format!("{of_user:?}").contains("/h"));
         let for_login = ProcessEnvironment::inherit_for_login(&own_env, &["HOMES"]);
         assert_eq!(names(&for_login), ["HOME", "HOMES", "LC_ALL", "PATH"]);
-        let for_ssh = ProcessEnvironment::inherit_for_ssh(&own_env, &[]);
-        assert_eq!(names(&for_ssh), ["HOME", "LC_ALL", "PATH", "TERM"]);
-        assert_eq!(for_ssh.program_path(), PATH_DEFAULT);
+        assert_eq!(for_login.program_path(), PATH_DEFAULT);
     }
 }

@@ -4,12 +4,11 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
@@ -171,18 +170,6 @@ pub(crate) fn start_worker(
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     Command::from(command).process_group(0).spawn()
-}
-
-/// Opens a handle on a process; it never means another process that gets the same number later.
-pub(crate) fn open_process(id: u32) -> io::Result<OwnedFd> {
-    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
-    let id = id.ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(pidfd_open(id, PidfdFlags::empty())?)
-}
-
-/// Asks the process to end, with SIGTERM; one that has ended is ignored.
-pub(crate) fn terminate(process: &OwnedFd) {
-    pidfd_send_signal(process, Signal::TERM).unwrap_or_default();
 }
 
 fn user_command(

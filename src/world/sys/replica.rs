@@ -15,13 +15,15 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
-use crate::world::sys::slot::set_dir_mode;
+use crate::world::sys::slot::{duplicate, set_dir_mode};
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{DirectoryAudience, create_all};
 use crate::world::sys::state_files::tree::{CopyMethod, TreeLimits, copy};
 use crate::world::sys::tree_listing::{EntrySelection, TREE_DEPTH_MAX, TreeListing};
-use crate::world::sys::upper_layer::{create_whiteout, make_readable, mark_applied};
+use crate::world::sys::upper_layer::{
+    UpperEntry, create_whiteout, make_readable, mark_applied, read_upper_entry,
+};
 
 /// Limits on a tree that is copied.
 const LIMITS: TreeLimits = TreeLimits {
@@ -48,13 +50,23 @@ enum ReplicaEntry {
 }
 
 impl TreeReplica {
-    /// Copies the directory `tree` to `at`, which is created. The `excluded` directories are
-    /// created empty.
-    pub(crate) fn from_tree(tree: &RealPath, at: &AbsPath, excluded: &[AbsPath]) -> Result<Self> {
+    /// Copies the directory `tree` to `at`, which is created; `copies` share the limits. The
+    /// `excluded` directories are created empty.
+    pub(crate) fn from_tree(
+        tree: &RealPath,
+        at: &AbsPath,
+        excluded: &[AbsPath],
+        copies: u64,
+    ) -> Result<Self> {
         create_all(at, DirectoryAudience::User)?;
         let tree = tree.to_abs();
         let excluded_paths: Vec<&AbsPath> = excluded.iter().collect();
-        copy(&tree, at, CopyMethod::Writable, LIMITS, &excluded_paths)?;
+        let limits = TreeLimits {
+            entries: LIMITS.entries.checked_div(copies).unwrap_or_default(),
+            bytes: LIMITS.bytes.checked_div(copies).unwrap_or_default(),
+            ..LIMITS
+        };
+        copy(&tree, at, CopyMethod::Writable, limits, &excluded_paths)?;
         let dir = DirectoryHandle::open_own(at).map_err(|error| replica_error(at, error))?;
         for excluded_rel in excluded.iter().filter_map(|path| path.below(&tree)) {
             let creation = dir.make_dirs(&excluded_rel);
@@ -260,6 +272,67 @@ fn copy_file(
     Ok(())
 }
 
+/// Makes the changes of `layer` in `copy`, a copy of the tree below it.
+pub(crate) fn apply_layer(
+    layer: &DirectoryHandle,
+    copy: &DirectoryHandle,
+) -> std::result::Result<(), FileSystemError> {
+    let listing = TreeListing::list(layer, &mut |_| EntrySelection::Deep);
+    if let Some(limit) = listing.reached_limit {
+        return Err(FileSystemError::Limit(limit));
+    }
+    if let Some((_, error)) = listing.unreadable.into_iter().next() {
+        return Err(error);
+    }
+    for entry in listing.entries {
+        let rel = &entry.rel;
+        let (dir, name) = copy.make_parent_of(rel)?;
+        let entry = read_upper_entry(layer, rel)?;
+        let is_directory = matches!(
+            entry,
+            UpperEntry::MergedDirectory(_) | UpperEntry::NewDirectory(_)
+        );
+        let stays = remove_existing(copy, rel, &dir, name, is_directory)?;
+        match entry {
+            UpperEntry::Removed | UpperEntry::Special(_) => {}
+            UpperEntry::MergedDirectory(_) | UpperEntry::NewDirectory(_) if stays => {}
+            UpperEntry::MergedDirectory(meta)
+            | UpperEntry::NewDirectory(meta)
+            | UpperEntry::OpaqueDirectory(meta) => dir.make_dir(name, &meta)?,
+            UpperEntry::File(_) | UpperEntry::Link => {
+                let (source_dir, _) = layer.parent_of(rel)?;
+                duplicate(&source_dir, &dir, name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what exists at `rel` in `copy`, unless it is a directory and `keeps_directory`. Returns
+/// whether it stays.
+fn remove_existing(
+    copy: &DirectoryHandle,
+    rel: &RelPath,
+    dir: &DirectoryHandle,
+    name: &OsStr,
+    keeps_directory: bool,
+) -> std::result::Result<bool, FileSystemError> {
+    let meta = match copy.meta(rel) {
+        Err(FileSystemError::Missing) => return Ok(false),
+        meta => meta?,
+    };
+    if meta.kind != FileKind::Directory {
+        dir.unlink(name)?;
+        return Ok(false);
+    }
+    if keeps_directory {
+        return Ok(true);
+    }
+    clear::empty(&copy.dir(rel)?)?;
+    dir.remove_dir(name)?;
+    Ok(false)
+}
+
 fn replica_error(at: &AbsPath, error: FileSystemError) -> Error {
     let message = format!("the copy `{at}` of what is to be written cannot be made: {error}");
     Error::new(ErrorKind::Io, message)
@@ -273,7 +346,19 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::world::sys::upper_layer::{UpperEntry, read_upper_entry};
+
+    #[test]
+    fn copies_share_the_limits() {
+        let disk = tempfile::tempdir().unwrap();
+        let at = disk.path().canonicalize().unwrap();
+        fs::create_dir_all(at.join("tree/a/b")).unwrap();
+        let path = |name: &str| AbsPath::new(at.join(name)).unwrap();
+        let tree = RealPath::vouch(at.join("tree"));
+        let copy = |copies| TreeReplica::from_tree(&tree, &path("copy"), &[], copies);
+        assert!(copy(LIMITS.entries).is_err());
+        fs::remove_dir_all(at.join("copy")).unwrap();
+        assert!(copy(1).is_ok());
+    }
 
     #[test]
     fn directories_keep_their_permission_bits_and_take_others() {
@@ -290,7 +375,7 @@ mod tests {
         }
         fs::write(at.join("tree/b/file"), "old").unwrap();
         let tree = RealPath::vouch(at.join("tree"));
-        let replica = TreeReplica::from_tree(&tree, &path("copy"), &[]).unwrap();
+        let replica = TreeReplica::from_tree(&tree, &path("copy"), &[], 1).unwrap();
         assert_eq!((mode("copy/a"), mode("copy/b")), (0o750, 0o755));
         bits("copy/a", 0o777);
         fs::write(at.join("copy/b/file"), "new").unwrap();
@@ -333,7 +418,8 @@ mod tests {
         }
         symlink("same", at.join("tree/link")).unwrap();
         let tree = RealPath::vouch(at.join("tree"));
-        let replica = TreeReplica::from_tree(&tree, &path("copy"), &[path("tree/kept")]).unwrap();
+        let kept = [path("tree/kept")];
+        let replica = TreeReplica::from_tree(&tree, &path("copy"), &kept, 1).unwrap();
         assert!(at.join("copy/kept").is_dir());
         assert!(!at.join("copy/kept/inner").exists());
         replica.write_layer(&path("upper")).unwrap();

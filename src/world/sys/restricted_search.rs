@@ -1,4 +1,4 @@
-//! Searches for the settings of the machine that only their owner and group can read
+//! Searches for the settings of the machine that this user can read and others cannot
 //! ([`RestrictedFiles`]), on a thread of its own, while helpers are started.
 
 use std::ffi::OsStr;
@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags, open, statx};
+use rustix::fs::{
+    Access, AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags, accessat, open, statx,
+};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use crate::path::AbsPath;
 use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS_DIRECTORY};
 
 /// What all users may do with a file that is not secret: read it; with such a directory, search it,
-/// too.
-const OTHERS_READ: u32 = 0o4;
-const OTHERS_READ_AND_SEARCH: u32 = 0o5;
+/// too. Each has the bit that a mode has for others.
+const FILE_ACCESS: &[Access] = &[Access::READ_OK];
+const DIRECTORY_ACCESS: &[Access] = &[Access::READ_OK, Access::EXEC_OK];
 
 /// What is read about each entry.
 const ENTRY_METADATA: StatxFlags = StatxFlags::TYPE
@@ -48,14 +49,12 @@ impl RestrictedFilesSearch {
         }
     }
 
-    /// Begins it, if this process is root.
+    /// Begins it.
     pub(crate) fn start(&self) {
-        if geteuid().is_root() {
-            let builder = thread::Builder::new().name("settings".to_owned());
-            // If no thread can be started, `wait` searches.
-            let thread = builder.spawn(find_restricted_files).ok();
-            *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
-        }
+        let builder = thread::Builder::new().name("settings".to_owned());
+        // If no thread can be started, `wait` searches.
+        let thread = builder.spawn(find_restricted_files).ok();
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 
     /// Waits for the result and returns it.
@@ -68,15 +67,10 @@ impl RestrictedFilesSearch {
     }
 }
 
-/// Finds everything that only its owner and its group can read. For a process that is not root,
-/// that is nothing.
+/// Finds everything that this process can read as its owner, through a group or as root, and that
+/// others cannot.
 pub(crate) fn find_restricted_files() -> RestrictedFiles {
-    let restricted_files = if geteuid().is_root() {
-        search_settings()
-    } else {
-        Ok(Vec::new())
-    };
-    let paths = restricted_files.map(|paths| paths.iter().filter_map(AbsPath::new).collect());
+    let paths = search_settings().map(|paths| paths.iter().filter_map(AbsPath::new).collect());
     RestrictedFiles::new(paths.map_err(|error: io::Error| error.to_string()))
 }
 
@@ -88,9 +82,8 @@ fn search_settings() -> io::Result<Vec<PathBuf>> {
     while let Some(directory) = directories.pop() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = match open(&directory, flags, Mode::empty()) {
-            Err(Errno::NOENT) => continue,
-            // The root user of a namespace reads no more than its user outside; nor do commands.
-            Err(Errno::ACCESS | Errno::PERM) if restricted_paths.contains(&directory) => continue,
+            // What this process cannot read, commands cannot read either.
+            Err(Errno::NOENT | Errno::ACCESS | Errno::PERM) => continue,
             handle => handle?,
         };
         let mut entries = RawDir::new(&handle, &mut listing);
@@ -110,18 +103,22 @@ fn search_settings() -> io::Result<Vec<PathBuf>> {
                 continue;
             }
             let meta = match statx(&handle, name, AtFlags::SYMLINK_NOFOLLOW, ENTRY_METADATA) {
-                Err(Errno::NOENT) => continue,
+                Err(Errno::NOENT | Errno::ACCESS | Errno::PERM) => continue,
                 meta => meta?,
             };
             let mode = u32::from(meta.stx_mode);
             let kind = FileType::from_raw_mode(mode);
             let is_directory = kind == FileType::Directory;
-            let needed_bits = if is_directory {
-                OTHERS_READ_AND_SEARCH
+            let needed_access = if is_directory {
+                DIRECTORY_ACCESS
             } else {
-                OTHERS_READ
+                FILE_ACCESS
             };
-            let is_restricted = kind != FileType::Symlink && mode & needed_bits != needed_bits;
+            let is_own = |access: &Access| {
+                mode & access.bits() == 0
+                    && accessat(&handle, name, *access, AtFlags::empty()).is_ok()
+            };
+            let is_restricted = kind != FileType::Symlink && needed_access.iter().any(is_own);
             if is_directory || is_restricted {
                 let path = directory.join(OsStr::from_bytes(name.to_bytes()));
                 if is_restricted {

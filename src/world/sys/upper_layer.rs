@@ -1,7 +1,8 @@
 //! Reads and writes the marks that the kernel leaves in the upper layer of an overlay: whiteouts,
-//! for names that were removed, and opaque directories, which replace the directory below. A mark
-//! that massgen's overlays never create is an error, because then the layer alone does not show
-//! what was changed.
+//! for names that were removed, and opaque directories, which replace the directory below. massgen's
+//! own marks begin with `user.overlay.` too: the kernel lets nothing that works on an overlay set
+//! such a mark. A mark that massgen's overlays never create is an error, because then the layer
+//! alone does not show what was changed.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,11 +29,11 @@ const OPAQUE_YES: &[u8] = b"y";
 const ORIGIN_MARK: &str = "user.overlay.origin";
 
 /// massgen's own mark on a directory that stays in the layer and was applied to the tree below.
-const APPLIED_MARK: &str = "user.massgen.carried";
+const APPLIED_MARK: &str = "user.overlay.massgen.applied";
 
 /// massgen's own mark on an empty file that stands for a whiteout, where the process may not create
 /// the whiteout device.
-const REMOVED_MARK: &str = "user.massgen.removed";
+const REMOVED_MARK: &str = "user.overlay.massgen.removed";
 
 /// More bytes than the value of any mark that is read here.
 const MARK_BYTES_MAX: usize = 256;
@@ -86,9 +87,13 @@ pub(crate) fn read_upper_entry(
         }
     }
     if meta.kind == FileKind::File {
-        return Ok(match read_mark(&handle, REMOVED_MARK)? {
-            Some(_) => UpperEntry::Removed,
-            None => UpperEntry::File(meta),
+        // A command that works on a copy can set every mark, so a file with content is a file.
+        let is_removed =
+            meta.version.size_bytes == 0 && read_mark(&handle, REMOVED_MARK)?.is_some();
+        return Ok(if is_removed {
+            UpperEntry::Removed
+        } else {
+            UpperEntry::File(meta)
         });
     }
     match read_mark(&handle, OPAQUE_MARK)?.as_deref() {
@@ -111,12 +116,28 @@ pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
 
 /// Marks a file of a layer as copied from the tree below, where the file system supports marks. The
 /// caller must be allowed to write to it: a read-only file is marked before it gets its permission
-/// bits.
+/// bits. The kernel takes the empty value for an unknown original.
 pub(crate) fn mark_copied_up(file: BorrowedFd<'_>) -> Result<(), FileSystemError> {
-    match setxattr(proc_path(file), ORIGIN_MARK, b"y", XattrFlags::empty()) {
+    match setxattr(proc_path(file), ORIGIN_MARK, b"", XattrFlags::empty()) {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Marks `rel` in the layer `to` as copied from the tree below if it is marked so in `from`. Then its
+/// owner gets write permission.
+pub(crate) fn copy_origin_mark(
+    from: &DirectoryHandle,
+    to: &DirectoryHandle,
+    rel: &RelPath,
+) -> Result<(), FileSystemError> {
+    let handle = to.handle(rel)?;
+    let meta = FileMetadata::from_handle(&handle)?;
+    if meta.kind != FileKind::File || !is_copied_up(from, rel) {
+        return Ok(());
+    }
+    chmod(proc_path(&handle), meta.mode | Mode::WUSR)?;
+    mark_copied_up(handle.as_fd())
 }
 
 /// Marks the directory `rel`, which stays in the layer, as applied: the directory below stays

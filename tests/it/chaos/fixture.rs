@@ -109,7 +109,10 @@ impl ChaosFixture {
         let writable = json!({"path": self.path("project/src"), "permission": "write"});
         let team = json!({
             "agents": [{"id": "solo", "backend": backend}],
-            "orchestrator": {"context_paths": [writable]},
+            "orchestrator": {
+                "coordination": {"write_mode": "legacy"},
+                "context_paths": [writable],
+            },
         });
         // JSON is YAML.
         fs::write(self.path("project/team.yaml"), team.to_string()).unwrap();

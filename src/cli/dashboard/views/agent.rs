@@ -3,8 +3,8 @@
 
 use ratatui_core::layout::Rect;
 
+use crate::cli::cell_text::{clean_line, format_clock, wrap_untrusted_text};
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrap_untrusted_text};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
 use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text, winner_mark};

@@ -2,7 +2,7 @@
 //! sign and words, so that no colour is needed to tell them apart.
 
 use crate::check_results::CheckVerdict;
-use crate::cli::dashboard::cell_text::{clean_line, format_short};
+use crate::cli::cell_text::{clean_line, format_short};
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::RunView;
 use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};

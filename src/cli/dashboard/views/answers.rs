@@ -4,8 +4,8 @@
 use ratatui_core::layout::Rect;
 
 use crate::check_results::{CheckRequirement, CheckVerdict};
+use crate::cli::cell_text::wrap_untrusted_text;
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::wrap_untrusted_text;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{checks_text, plan_progress};
 use crate::cli::dashboard::views::ballot::votes_text;

@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use crate::cli::dashboard::cell_text::clean_line;
+use crate::cli::cell_text::clean_line;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::ballot::{BallotAnswer, BallotView, BallotWinner, VotesForAgent};

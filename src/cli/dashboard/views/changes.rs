@@ -3,8 +3,8 @@
 
 use ratatui_core::layout::Rect;
 
+use crate::cli::cell_text::{clean_line, wrap_styled_line};
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, wrap_styled_line};
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;

@@ -1,10 +1,9 @@
 //! What was used: the requests of each agent to each model in each phase, the sums, and the limits.
 
-use crate::cli::dashboard::cell_text::{clean_line, format_count, pad};
+use crate::cli::cell_text::{clean_line, format_count, pad};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::output::{StyledLine, TextStyle};
-use crate::permissions::grant::Phase;
-use crate::spending::totals::{RequestTotals, UsageKey};
+use crate::spending::totals::{RequestTotals, SpendingPhase, UsageKey};
 
 /// Width of a column of names, and of one of numbers.
 const NAME_WIDTH: usize = 18;
@@ -29,8 +28,9 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     for (key, totals) in entries {
         let index = scene.run.agent_index(&key.agent).unwrap_or_default();
         let phase = match key.phase {
-            Phase::Coordination => "work",
-            Phase::Final => "final",
+            SpendingPhase::Coordination => "work",
+            SpendingPhase::Selection => "select",
+            SpendingPhase::Final => "final",
         };
         let model = pad(&clean_line(&key.model), NAME_WIDTH);
         lines.push(vec![

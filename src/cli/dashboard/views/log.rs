@@ -2,8 +2,8 @@
 
 use ratatui_core::layout::Rect;
 
+use crate::cli::cell_text::{clean_line, format_clock};
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, format_clock};
 use crate::cli::dashboard::line_history::LineEvent;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::output::{StyledLine, TextStyle};
@@ -68,7 +68,7 @@ fn run_line(event: &Event) -> Option<(TextStyle, String)> {
             (TextStyle::Warn, format!("warning: {message}"))
         }
         Event::Run(RunEvent::LimitMet { limit, .. }) => (TextStyle::Warn, limit.clone()),
-        Event::Run(RunEvent::AttemptRestarted { reason, .. }) => {
+        Event::Run(RunEvent::CoordinationRestarted { reason, .. }) => {
             (TextStyle::Warn, format!("starting again: {reason}"))
         }
         Event::Run(RunEvent::RunEnded { summary, .. }) => {

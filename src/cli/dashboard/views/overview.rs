@@ -3,8 +3,8 @@
 
 use ratatui_core::layout::Rect;
 
+use crate::cli::cell_text::{clean_line, format_count, pad, text_end, wrap};
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, format_count, pad, text_end, wrap};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{
     agent_state, call_line, checks_text, current_answer, plan_line, state_line, unread_text,

@@ -1,7 +1,7 @@
 //! The stages of a pipeline, one iteration after the other: what each role does, or the outcome of
 //! its work.
 
-use crate::cli::dashboard::cell_text::{clean_line, pad, wrap_untrusted_text};
+use crate::cli::cell_text::{clean_line, pad, wrap_untrusted_text};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::overview::RunPhase;

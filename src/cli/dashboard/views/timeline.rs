@@ -1,6 +1,6 @@
 //! What each agent did when: a lane for each, on one scale, with a letter for each kind of action.
 
-use crate::cli::dashboard::cell_text::{format_clock, pad};
+use crate::cli::cell_text::{format_clock, pad};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::timeline::{SpanKind, TimelineLane};

@@ -1,6 +1,6 @@
 //! The votes with their reasons, also those that became void, and what decided.
 
-use crate::cli::dashboard::cell_text::wrap_untrusted_text;
+use crate::cli::cell_text::wrap_untrusted_text;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;

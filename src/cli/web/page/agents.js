@@ -133,7 +133,7 @@ export function agentView(stream, id, transcript) {
   const { agents } = stream;
   const at = agents.findIndex((agent) => agent.id === id);
   const agent = agents[at];
-  if (!agent) return stream.state === 'connecting' ? loading('Loading the agent …') : html`<p class="muted">No agent ${id} in this attempt.</p>`;
+  if (!agent) return stream.state === 'connecting' ? loading('Loading the agent …') : html`<p class="muted">No agent ${id} in this coordination.</p>`;
   const step = (/** @type {number} */ by) => {
     const next = agents[(at + by + agents.length) % agents.length];
     go(runHref(stream.id, ['agents', next.id]));

@@ -1,4 +1,4 @@
-// The batches of the directory, and one of them: its counts, money and failures, the table by tag, and
+// The batches of the directory, and one of them: its counts and money, the table by tag, and
 // its cells in pages, of which each leads to its run. A batch is asked for again while cells are open.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
@@ -15,7 +15,7 @@ const REFRESH_MS = 5000;
 const PAGE_CELLS = 100;
 /** The states of cells, with a shape and words for each. @type {[string, string, string][]} */
 const STATES = [['completed', 'done', 'completed'], ['partial', 'warn', 'partial'], ['failed', 'bad', 'failed'], ['running', 'work', 'running'],
-  ['parked', 'wait', 'parked, to be resumed'], ['held', 'wait', 'held: endpoints fail'], ['out_of_money', 'wait', 'waiting for money'], ['faulty', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
+  ['parked', 'wait', 'parked, to be resumed'], ['held', 'wait', 'held: endpoints fail'], ['out_of_money', 'wait', 'waiting for money'], ['lost', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
 let timer = 0;
 
 /** Reads `path` again after a while, if this view is looked at then. @param {string} path */
@@ -72,7 +72,7 @@ const cellRow = (cell) => html`<tr><td class="cell-state">${cellState(cell.state
   <td>${cell.winner ? html`<bdi>${cell.winner}</bdi>` : nothing}</td>
   <td>${cell.checks && cell.checks !== 'none' ? state(cell.checks === 'passed' ? 'done' : 'bad', cell.checks) : nothing}</td>
   <td class="num">${cell.files ?? '-'}</td><td class="num">${cell.attempts}</td>
-  <td class="num">${duration(cell.since ? Date.now() - Date.parse(cell.since) : cell.duration_ms)}</td>
+  <td class="num">${duration(cell.since && cell.state === 'running' ? Date.now() - Date.parse(cell.since) : cell.duration_ms)}</td>
   <td class="num">${cell.cost_usd == null ? '-' : money(cell.cost_usd, cell.cost_is_complete)}</td><td class="muted"><bdi>${cell.host ?? ''}</bdi></td></tr>`;
 
 /** @param {BatchReply} batch @param {Route} route */
@@ -90,15 +90,13 @@ function cellTable({ cells, matching }, route) {
 }
 
 /** @param {BatchReply} batch */
-function head({ counts, money: budget, spent_usd: spent, pause, is_cancelled: isCancelled, failures }) {
+function head({ counts, money: budget, is_cancelled: isCancelled }) {
   const finished = counts.completed + counts.partial + counts.failed;
   return html`<div class="row wrap meta"><meter min="0" max=${counts.cells || 1} .value=${finished} aria-label="Finished cells"></meter>
       <span class="num">${finished} of ${counted(counts.cells, 'cell')}</span>
       ${STATES.filter(([name]) => counts[name]).map(([name, tone, words]) => state(tone, `${counts[name]} ${words}`))}
-      <span class="num" title="Cost of finished cells">${money(spent)}${budget ? ` spent, ${money(budget.taken_usd)} taken, of $${budget.limit_usd}` : ''}</span>
-      ${isCancelled ? state('wait', 'cancelled') : nothing}${pause ? state('wait', pause) : nothing}</div>
-    ${failures.length ? html`<details class="note-box tone-wait"><summary>${counted(failures.length, 'cell')} failed last</summary><ul>${failures.map((one) => html`<li>
-      ${cellState(one.state)} <b>${one.id}</b> <span class="muted num">${moment(one.at)}</span> <bdi>${one.reason}</bdi></li>`)}</ul></details>` : nothing}`;
+      <span class="num" title="Cost of all attempts">${money(budget.spent_usd)}${budget.limit_usd == null ? '' : ` of $${budget.limit_usd}`}</span>
+      ${isCancelled ? state('wait', 'cancelled') : nothing}</div>`;
 }
 
 /** @param {Route} route */

@@ -119,6 +119,7 @@ function windowOf(stream) {
 function summary(event) {
   switch (event.type) {
     case 'run_started': return event.question;
+    case 'baseline_started': return (event.checks ?? []).join(', ');
     case 'text': case 'reasoning': return event.text;
     case 'model_request_started': return event.model;
     case 'model_request_finished': return `${event.model}: ${tokens(event.input_tokens)} in, ${tokens(event.output_tokens)} out, ${money(event.cost_usd)}, ${duration(event.elapsed_ms)}`;
@@ -131,7 +132,7 @@ function summary(event) {
     case 'votes_voided': return (event.voters ?? []).join(', ');
     case 'answers_shown': return (event.labels ?? []).join(', ');
     case 'final_answer': return event.content;
-    case 'checked': return `${event.finding?.check} ${event.finding?.verdict?.replaceAll('_', ' ')}`;
+    case 'checked': case 'baseline_checked': return `${event.finding?.check} ${event.finding?.verdict?.replaceAll('_', ' ')}`;
     case 'delivered': return (event.rows ?? []).map((/** @type {DeliveryRow} */ { path, outcome }) => `${(outcome ?? '').replaceAll('_', ' ')} ${path}`).join(', ') || 'no files';
     case 'winner_selected': return `${event.agent} with ${event.label}`;
     case 'run_ended': return `${event.status}: ${event.summary ?? ''}`;

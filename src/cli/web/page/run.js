@@ -147,7 +147,7 @@ function header(context, row) {
       ${batchOf(stream.id) ? html`<a href=${hrefTo(['batches', /** @type {string} */ (batchOf(stream.id))])}>cell of a batch</a>` : nothing}
       ${row?.pipeline ? pipelineLink(context, row.pipeline) : sessionLink(row)}
       ${isLong ? html`<details class="note-box"><summary>whole task</summary><p class="plain" tabindex="0">${run.task}</p></details>` : nothing}
-      ${run.attempt > 1 ? html`<span class="chip">attempt ${run.attempt}</span>` : nothing}${notes(stream)}</div>
+      ${run.restart > 0 ? html`<span class="chip">restart ${run.restart}</span>` : nothing}${notes(stream)}</div>
     ${isPipeline(stream.id) && row?.resumable && run.status === 'limit' && !stream.isLive && !info.read_only ? lazily('pipeline', () => import('./pipeline.js'), (module) => module.limitForm(stream)) : nothing}
     ${resumeFailure(stream.id)}
     ${run.summary ? html`<p class="summary">${run.summary}${/undone/.test(later ?? '') ? `; ${later} since` : ''}</p>` : nothing}

@@ -19,9 +19,8 @@ use serde_json::json;
 use crate::config::diagnostic::Severity;
 use crate::config::keys::{KeyStatus, SECTIONS};
 use crate::config::{
-    Config, ConfigContext, ConfigOrigin, CoordinationMode, InvalidConfig, LoadedConfig,
-    NoveltyRequirement, PlanningMode, ScriptSource, TimeoutConfig, VotingChecklist,
-    VotingSensitivity, load,
+    Config, ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, NoveltyRequirement,
+    PlanningMode, ScriptSource, TimeoutConfig, VotingChecklist, VotingSensitivity, load,
 };
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;

@@ -56,11 +56,12 @@ use crate::sandbox_policy::FileIdentity;
 use crate::tools::call::{FinalSymlink, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::task_plan::TaskPlan;
+use crate::tools::tool_selection::CommandOffering;
 use crate::world::access::admission::check_capabilities;
 use crate::world::access::call_context::{CallContext, CallExecutor, CallHookResult};
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::merge_bases::FileAccessReason;
-use crate::world::access::policy::{GatePolicy, ParentDirPolicy, cannot_open};
+use crate::world::access::policy::{GatePolicy, ParentDirPolicy, TrialAnswers, cannot_open};
 use crate::world::access::verdict::{AccessRefusal, Denial, denial_by_rule};
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, WORKSPACE_NAME, canonical_input, describe_path,
@@ -357,6 +358,7 @@ impl Gate {
         mut ask_reason: Option<String>,
         mut effects: Vec<String>,
     ) -> std::result::Result<ResolvedCall, Denial> {
+        let call = self.with_subagent_directories(call);
         let is_described = self.needs_description();
         // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
         let is_about_commands = call.is_about_commands();
@@ -405,6 +407,25 @@ impl Gate {
             effects,
             paths_to_approve,
         })
+    }
+
+    /// Returns `call` with the directories of subagents in the agent's workspace, wherever its other
+    /// relative paths start.
+    fn with_subagent_directories(&self, call: ToolCall) -> ToolCall {
+        let ToolCall::SpawnSubagents { tasks, dirs } = call else {
+            return call;
+        };
+        let in_workspace = |dir: &UserPath| {
+            let workspace = self.state.manager.workspace()?.to_abs();
+            UserPath::parse(workspace.join(dir.as_str()).as_path().to_str()?).ok()
+        };
+        let dirs = dirs
+            .into_iter()
+            .map(|dir| in_workspace(&dir).unwrap_or(dir));
+        ToolCall::SpawnSubagents {
+            dirs: dirs.collect(),
+            tasks,
+        }
     }
 
     /// Returns whether a hook or a person may have to see what a call would do.
@@ -556,6 +577,16 @@ impl Gate {
         self.state.policy.commands.as_ref()
     }
 
+    /// Returns which command tools the agent may be offered.
+    pub fn command_offering(&self) -> CommandOffering {
+        self.state.policy.command_offering()
+    }
+
+    /// Returns the answers on which the agent may run commands; `None` if it may not.
+    pub fn trial_answers(&self) -> Option<&TrialAnswers> {
+        self.state.policy.answers.as_ref()
+    }
+
     /// Returns the phase that the gate decides for.
     pub fn phase(&self) -> Phase {
         self.state.manager.phase()
@@ -593,6 +624,15 @@ impl Gate {
                 Err(self.lowering_refusal(rule, path, requested))
             }
         }
+    }
+
+    /// Resolves `path`, which another gate has resolved, for reading.
+    pub(in crate::world) fn resolve_again(
+        &self,
+        path: &RealPath,
+    ) -> std::result::Result<ResolvedPath, AccessRefusal> {
+        let link = FinalSymlink::Followed;
+        self.decide(path, Permission::Read, link, CallApproval::Missing)
     }
 
     /// Returns the most specific grant that covers `path`.

@@ -55,7 +55,7 @@ fn describe_run_event(event: &RunEvent, filter: &ContentFilter) -> Option<NamedA
     if let RunEvent::LimitMet { limit, .. } = event {
         let limit = attribute("massgen.limit", limit.as_str());
         Some(("massgen.limit_met", vec![limit]))
-    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
+    } else if let RunEvent::CoordinationRestarted { reason, .. } = event {
         let reason = reason_attribute(filter, reason);
         Some(("massgen.restart", reason.into_iter().collect()))
     } else if let RunEvent::UserMessagesShown { numbers, .. } = event {

@@ -98,7 +98,7 @@ impl SpanTracker {
         } = event
         {
             self.start_run(question, agents);
-        } else if let RunEvent::AttemptRestarted { .. } = event {
+        } else if let RunEvent::CoordinationRestarted { .. } = event {
             self.end_agents(None, time_ns);
         } else if let RunEvent::RunEnded { status, .. } = event {
             self.end_run(*status, time_ns);
@@ -179,7 +179,7 @@ impl SpanTracker {
     fn start_run(&mut self, question: &str, agents: &[AgentId]) {
         let names_agents = |pair: &KeyValue| pair.key == "massgen.agents";
         if self.run_span.attributes.iter().any(names_agents) {
-            // A further attempt has the same agents and the same task.
+            // A further coordination has the same agents and the same task.
             return;
         }
         let names: Vec<String> = agents.iter().map(|id| id.as_str().to_owned()).collect();

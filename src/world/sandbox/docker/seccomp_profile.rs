@@ -21,8 +21,8 @@ const ALLOWED_CALLS: &str = "\
     io_submit ioprio_get ioprio_set kill landlock_add_rule landlock_create_ruleset \
     landlock_restrict_self lchown lgetxattr link linkat listen listmount listxattr listxattrat \
     llistxattr lremovexattr lseek lsetxattr lsm_get_self_attr lsm_list_modules lstat madvise \
-    map_shadow_stack membarrier memfd_create memfd_secret mincore mkdir mkdirat mlock mlock2 \
-    mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend \
+    map_shadow_stack membarrier memfd_secret mincore mkdir mkdirat mlock mlock2 \
+    mlockall mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend \
     mq_unlink mremap mseal msgctl msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep \
     newfstatat pause pidfd_getfd pidfd_open pidfd_send_signal pipe pipe2 \
     pkey_alloc pkey_free pkey_mprotect poll ppoll prctl pread64 preadv preadv2 prlimit64 \
@@ -36,7 +36,7 @@ const ALLOWED_CALLS: &str = "\
     semctl semget semop semtimedop sendfile sendmmsg sendmsg sendto set_robust_list \
     set_thread_area set_tid_address setfsgid setfsuid setgid setgroups setitimer setpgid \
     setpriority setregid setresgid setresuid setreuid setrlimit setsid setsockopt setuid \
-    setxattr setxattrat shmat shmctl shmdt shmget shutdown sigaltstack signalfd signalfd4 splice \
+    setxattr setxattrat shmat shmctl shmdt shutdown sigaltstack signalfd signalfd4 splice \
     stat statfs statmount statx symlink symlinkat sync sync_file_range sync_file_range2 syncfs \
     sysinfo tee tgkill time timer_create timer_delete timer_getoverrun timer_gettime \
     timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask \
@@ -57,6 +57,11 @@ const CREATION_FLAGS: u64 = 0o2000_0100;
 const SETLEASE_COMMAND: u64 = 1024;
 /// Flag that leaves a device where a renamed file was (`RENAME_WHITEOUT` of `linux/fs.h`).
 const WHITEOUT_FLAG: u64 = 4;
+/// Flags of `mmap`, `memfd_create` and `shmget` that ask for huge pages of the machine
+/// (`linux/mman.h`, `linux/memfd.h`, `linux/shm.h`).
+const MAP_HUGETLB: u64 = 0x4_0000;
+const MFD_HUGETLB: u64 = 4;
+const SHM_HUGETLB: u64 = 0o4000;
 /// Mask of the file type in `mknod`, and the types that are not devices (`linux/stat.h`):
 /// unspecified, regular file, pipe, socket.
 const FILE_TYPE_MASK: u64 = 0o170_000;
@@ -92,6 +97,9 @@ pub(super) fn profile_json() -> String {
         allow_masked("openat", 3, SETID_BITS, 0),
         allow_masked("openat", 2, CREATION_FLAGS, 0),
         allow_masked("renameat2", 4, WHITEOUT_FLAG, 0),
+        allow_masked("mmap", 3, MAP_HUGETLB, 0),
+        allow_masked("memfd_create", 1, MFD_HUGETLB, 0),
+        allow_masked("shmget", 2, SHM_HUGETLB, 0),
         allow_equal("socketpair", UNIX_FAMILY),
     ];
     rules.extend(
@@ -186,6 +194,8 @@ mod tests {
         check("fcntl", &[0, SETLEASE_COMMAND], false);
         check("renameat2", &[0, 0, 0, 0, 2], true);
         check("renameat2", &[0, 0, 0, 0, WHITEOUT_FLAG], false);
+        check("mmap", &[0, 0, 0, 0x22], true);
+        check("mmap", &[0, 0, 0, 0x22 | MAP_HUGETLB], false);
         check("chmod", &[0, 0o755], true);
         check("chmod", &[0, 0o4755], false);
         check("chmod", &[0, 0o2755], false);

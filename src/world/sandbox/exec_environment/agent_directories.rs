@@ -56,6 +56,13 @@ impl AgentDirectories {
         self.0.root.join("home")
     }
 
+    /// Creates a directory for `HOME` apart from that of the others, the same for the same number.
+    pub fn make_separate_home(&self, number: usize) -> Result<AbsPath> {
+        let home = self.0.root.join(format!("home{number}"));
+        populate_home(&home)?;
+        Ok(home)
+    }
+
     /// Creates the directory in which a program without a workspace starts: empty, inside that for
     /// `HOME`.
     pub fn make_working_directory(&self) -> Result<AbsPath> {

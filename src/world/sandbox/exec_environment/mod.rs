@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::commands::CommandRules;
 use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
-use crate::dotenv::ConfigVariables;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
@@ -92,8 +91,8 @@ pub struct ExecEnvironmentConfig<'a> {
     pub directories: AgentDirectories,
     /// massgen's own environment.
     pub env: &'a BTreeMap<String, String>,
-    /// The variables that the config may pass on.
-    pub variables: &'a ConfigVariables,
+    /// The variables of the config.
+    pub config_env: BTreeMap<String, String>,
     /// The user's home directory.
     pub home: Option<&'a AbsPath>,
 }
@@ -139,12 +138,12 @@ impl ExecEnvironment {
             executable,
             directories,
             env,
-            variables,
+            config_env,
             home,
         } = environment_config;
         Self(Arc::new(ExecEnvironmentInner {
             rules: config.rules(backend.sandbox_level()),
-            config_env: config.added_env(variables),
+            config_env,
             toolchains: UserToolchains::from_environment(env, home),
             process_env: env.clone(),
             config: config.clone(),
@@ -195,6 +194,16 @@ impl ExecEnvironment {
         Ok(Self(Arc::new(inner)))
     }
 
+    /// Returns an environment for one command on an answer, with private directories that end with
+    /// it.
+    ///
+    /// # Errors
+    /// The directories cannot be created.
+    pub(in crate::world) fn for_trial(&self) -> Result<Self> {
+        let directories = self.0.directories.for_check()?;
+        Ok(Self(Arc::new(self.0.with_directories(directories))))
+    }
+
     /// Returns the rules for command lines.
     pub fn rules(&self) -> &CommandRules {
         &self.0.rules
@@ -224,6 +233,13 @@ impl ExecEnvironment {
     /// Returns how commands see an overlay.
     pub fn overlay_audience(&self) -> OverlayAudience {
         self.0.backend.overlay_audience()
+    }
+
+    /// Returns whether commands see any overlay in massgen's sandbox.
+    pub(in crate::world) fn shows_overlays(&self) -> bool {
+        let level = self.sandbox_level();
+        self.0.backend.local_sandbox().is_ok()
+            && matches!(level, SandboxLevel::Overlay | SandboxLevel::Namespaces)
     }
 
     /// Returns what runs the processes.

@@ -6,30 +6,39 @@
 //! Where the kernel supports it, a tree is covered by an overlay mount. Elsewhere a copy replaces
 //! it, and the changes in the copy are written in the same format.
 
-pub(in crate::world) mod view;
 mod tree;
+pub mod capture;
+pub(in crate::world) mod view;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use crate::delivery::plan::DeliveryPlan;
+use crate::answer_changes::ChangeLayers;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::OverlayLayer;
+use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::Sandbox;
-use crate::world::sandbox::overlay::tree::TreeOverlay;
-use crate::world::sandbox::overlay::view::OverlayView;
+use crate::world::sandbox::overlay::tree::{TreeOverlay, open_error};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::FollowBase;
 use crate::world::sys::launch::overlay_request::OverlayRequest;
 use crate::world::sys::launch::spawner::HelperSpawner;
+use crate::world::sys::machine_facts::boot_id;
 use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::replica::apply_layer;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file;
+
+/// The file that says since when the machine was running when a layer was begun.
+const BOOT_FILE: &str = "boot";
+/// More bytes than a boot ID has.
+const BOOT_BYTES_MAX: u64 = 256;
 
 /// Prefix of the names of the directories of views; a number follows.
 const VIEW_PREFIX: &str = "view";
@@ -84,6 +93,10 @@ pub struct OverlaySpec<'a> {
     pub state: &'a AbsPath,
     /// What sees the overlay in addition to the file tools.
     pub audience: OverlayAudience,
+    /// The changes with which it begins.
+    pub changes: &'a ChangeLayers,
+    /// How many overlays share the space for copies.
+    pub copies: u64,
 }
 
 /// Where the fork server of an overlay comes from.
@@ -159,78 +172,80 @@ impl WriteOverlay {
                 files,
                 &directory,
                 &separate_paths,
+                spec.copies,
             )?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
+        let overlay = Self::mount(trees, excluded, spec.audience, spec.origin, spec.directory)?;
+        overlay.apply(spec.changes)?;
+        Ok(Some(overlay))
+    }
+
+    /// Creates another overlay of its trees in `directory`, for commands in massgen's sandbox. It
+    /// begins with `changes`, and shows nothing of this one.
+    ///
+    /// # Errors
+    /// A tree can be neither overlaid nor copied.
+    pub(in crate::world) fn open_again(
+        &self,
+        origin: OverlayOrigin<'_>,
+        directory: &AbsPath,
+        changes: &ChangeLayers,
+    ) -> Result<Self> {
+        let mut trees = Vec::new();
+        for (number, tree) in self.0.trees.iter().enumerate() {
+            let directory = directory.join(number.to_string());
+            trees.push(tree.prepare_again(&directory)?);
+        }
+        let excluded = self.0.excluded.clone();
+        let overlay = Self::mount(trees, excluded, OverlayAudience::Sandbox, origin, directory)?;
+        overlay.apply(changes)?;
+        Ok(overlay)
+    }
+
+    /// Creates the overlay of `trees`, deepest first, whose directories are in `directory`.
+    fn mount(
+        mut trees: Vec<TreeOverlay>,
+        excluded: Vec<RealPath>,
+        audience: OverlayAudience,
+        origin: OverlayOrigin<'_>,
+        directory: &AbsPath,
+    ) -> Result<Self> {
         for tree in &mut trees {
-            if spec.audience == OverlayAudience::Container {
+            if audience == OverlayAudience::Container {
                 tree.replace_with_copy("containers cannot be shown an overlay")?;
             } else if let Some(reason) = tree.overlay_obstacle()? {
                 tree.replace_with_copy(reason)?;
             }
         }
-        let namespace = match spec.audience {
+        let namespace = match audience {
             OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
-            OverlayAudience::Sandbox => open_namespace(spec.origin, &mut trees, &excluded)?,
+            OverlayAudience::Sandbox => open_namespace(origin, &mut trees, &excluded)?,
         };
-        Ok(Some(Self(Arc::new(WriteOverlayInner {
+        Ok(Self(Arc::new(WriteOverlayInner {
             trees,
             excluded,
-            audience: spec.audience,
+            audience,
             namespace,
-            directory: spec.directory.clone(),
+            directory: directory.clone(),
             next_view: Mutex::default(),
-        }))))
+        })))
     }
 
-    /// Creates a view of it: the user's trees with the changes that `plan` returns, each root of
-    /// which is a tree of the overlay. `None` if no process can see it.
+    /// Makes the changes of `layers` in the trees.
     ///
     /// # Errors
-    /// The changes cannot be planned or shown.
-    pub(in crate::world) fn view(
-        &self,
-        origin: OverlayOrigin<'_>,
-        plan: impl FnOnce(&Self) -> Result<DeliveryPlan>,
-    ) -> Result<Option<OverlayView>> {
-        let mut next_view = self
-            .0
-            .next_view
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        self.sync_layers()?;
-        let plan = plan(self)?;
-        let directory = self.0.directory.join(format!("{VIEW_PREFIX}{next_view}"));
-        *next_view = next_view.wrapping_add(1);
-        let mut view = OverlayView {
-            overlay: None,
-            directory,
-        };
-        let mut trees = Vec::new();
-        for (number, tree) in self.0.trees.iter().enumerate() {
-            let is_root = |root: &AbsPath| root.as_path() == tree.root.as_path();
-            let root_number = plan.roots.iter().position(is_root);
-            let entries = plan.entries.iter();
-            let entries = entries.filter(|entry| Some(entry.root) == root_number);
-            let directory = view.directory.join(number.to_string());
-            let mut tree = tree.prepare_view(&directory, entries.cloned().collect())?;
-            if let Some(reason) = tree.overlay_obstacle()? {
-                tree.replace_with_copy(reason)?;
-            }
-            trees.push(tree);
+    /// A change cannot be made.
+    pub fn apply(&self, layers: &ChangeLayers) -> Result<()> {
+        for tree in &self.0.trees {
+            let Some(path) = layers.over(&tree.root.to_abs()) else {
+                continue;
+            };
+            let applied = DirectoryHandle::open_own(path)
+                .and_then(|layer| apply_layer(&layer, tree.directory()?));
+            applied.map_err(|error| open_error(&tree.root, error))?;
         }
-        let excluded = self.0.excluded.clone();
-        let namespace = open_namespace(origin, &mut trees, &excluded)?;
-        let is_visible = namespace.is_ok();
-        view.overlay = Some(Self(Arc::new(WriteOverlayInner {
-            trees,
-            excluded,
-            audience: OverlayAudience::Sandbox,
-            namespace,
-            directory: view.directory.clone(),
-            next_view: Mutex::default(),
-        })));
-        Ok(is_visible.then_some(view))
+        Ok(())
     }
 
     /// Returns the trees, deepest first.
@@ -249,19 +264,17 @@ impl WriteOverlay {
         WeakWriteOverlay(Arc::downgrade(&self.0))
     }
 
-    /// Returns what the user should know: which trees are copied and why, and what commands do not
-    /// see.
-    pub fn notes(&self, audience: OverlayAudience) -> Vec<String> {
+    /// Returns what the user should know: which trees are copied for `author`, who changes them, and
+    /// why, and what commands do not see.
+    pub fn notes(&self, audience: OverlayAudience, author: &str) -> Vec<String> {
         let copy_notes = self.0.trees.iter().filter_map(|tree| {
             let (reason, root) = (tree.copy_reason()?, &tree.root);
-            Some(format!(
-                "the final agent works on a copy of `{root}`: {reason}"
-            ))
+            Some(format!("{author} works on a copy of `{root}`: {reason}"))
         });
         let mut notes: Vec<String> = copy_notes.collect();
         if let (Err(reason), OverlayAudience::Sandbox) = (&self.0.namespace, audience) {
             notes.push(format!(
-                "commands of the final agent cannot see what it changes: {reason}"
+                "commands of {author} cannot see what it changes: {reason}"
             ));
         }
         notes
@@ -383,6 +396,46 @@ impl WriteOverlay {
             |excluded: &RealPath| path.is_within(excluded) && is_inside(excluded, &tree.root);
         (!self.0.excluded.iter().any(is_excluded)).then_some(tree)
     }
+}
+
+/// What an overlay begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerOrigin {
+    /// Nothing: no process has worked on it before.
+    New,
+    /// The changes that an earlier process has left.
+    Earlier,
+    /// Nothing, because the changes that an earlier process has left cannot be trusted.
+    Lost,
+}
+
+/// Prepares `directory` for an overlay whose changes a later process may go on with. The kernel does
+/// not sync layers, so they are removed if the machine was restarted since.
+///
+/// # Errors
+/// The directory cannot be read or written.
+pub fn claim_layers(directory: &AbsPath) -> Result<LayerOrigin> {
+    let marker = directory.join(BOOT_FILE);
+    let boot = boot_id();
+    let origin = match read_regular_file(&marker, BOOT_BYTES_MAX)? {
+        Some(bytes) if !boot.is_empty() && bytes == boot.as_bytes() => {
+            return Ok(LayerOrigin::Earlier);
+        }
+        Some(_) => LayerOrigin::Lost,
+        None => LayerOrigin::New,
+    };
+    clear::remove(directory)?;
+    dir::create_all(directory, DirectoryAudience::User)?;
+    file::replace_unsynced(&marker, boot.as_bytes())?;
+    Ok(origin)
+}
+
+/// Removes what is left of an overlay that could not be opened in `directory`.
+///
+/// # Errors
+/// Something in it cannot be removed.
+pub fn remove_layers(directory: &AbsPath) -> Result<()> {
+    clear::remove(directory)
 }
 
 /// The part of an overlay that is removed.

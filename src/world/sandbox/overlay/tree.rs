@@ -1,12 +1,10 @@
 //! One tree of the user's under an overlay: its upper layer, or the copy that replaces it.
 
-use crate::delivery::plan::DeliveryEntry;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::GrantScope;
 use crate::sandbox_policy::OverlayLayer;
 use crate::world::sandbox::obstacles::overlay_obstacle;
-use crate::world::sandbox::overlay::view::PlannedChanges;
 use crate::world::sandbox::overlay::{OverlaidTree, OverlayMethod};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -32,8 +30,8 @@ pub(super) struct TreeOverlay {
     copy_path: AbsPath,
     /// Directories inside it that do not belong to it.
     separate_paths: Vec<AbsPath>,
-    /// The changes that it shows from the start.
-    changes: Option<PlannedChanges>,
+    /// How many overlays share the space for copies.
+    copies: u64,
     copy: Option<TreeCopy>,
     /// Handle on the overlaid tree inside the mount namespace.
     mounted_tree: Option<DirectoryHandle>,
@@ -53,6 +51,7 @@ impl TreeOverlay {
         files: Option<Vec<RealPath>>,
         directory: &AbsPath,
         separate_paths: &[AbsPath],
+        copies: u64,
     ) -> Result<Self> {
         let user_tree = DirectoryHandle::open(&root).map_err(|error| open_error(&root, error))?;
         dir::create_all(directory, DirectoryAudience::User)?;
@@ -75,33 +74,16 @@ impl TreeOverlay {
             separate_paths: paths_inside.cloned().collect(),
             layer,
             root,
-            changes: None,
+            copies,
             copy: None,
             mounted_tree: None,
         })
     }
 
-    /// Creates an overlay of the same tree in `directory` that shows `entries`, whose content is in
-    /// the layer of this one.
-    pub(super) fn prepare_view(
-        &self,
-        directory: &AbsPath,
-        entries: Vec<DeliveryEntry>,
-    ) -> Result<Self> {
+    /// Creates another overlay of the same tree in `directory`.
+    pub(super) fn prepare_again(&self, directory: &AbsPath) -> Result<Self> {
         let (root, files) = (self.root.clone(), self.files.clone());
-        let mut view = Self::prepare(root, files, directory, &self.separate_paths)?;
-        let write_changes = || {
-            let changes = PlannedChanges {
-                source: DirectoryHandle::open_own(&self.layer.upper)?,
-                entries,
-            };
-            let upper = DirectoryHandle::open_own(&view.layer.upper)?;
-            changes.write_layer(&view.user_tree, &upper)?;
-            Ok(changes)
-        };
-        let changes = write_changes().map_err(|error| open_error(&self.root, error))?;
-        view.changes = Some(changes);
-        Ok(view)
+        Self::prepare(root, files, directory, &self.separate_paths, self.copies)
     }
 
     /// Returns why no overlay can be mounted over it, as far as that is known without trying.
@@ -135,16 +117,15 @@ impl TreeOverlay {
             clear::empty(&earlier_copy).map_err(|error| open_error(&self.root, error))?;
         }
         let replica = match &self.files {
-            None => TreeReplica::from_tree(&self.root, &self.copy_path, &self.separate_paths)?,
+            None => {
+                let (root, separate_paths) = (&self.root, &self.separate_paths);
+                TreeReplica::from_tree(root, &self.copy_path, separate_paths, self.copies)?
+            }
             Some(files) => {
                 let names: Vec<_> = files.iter().filter_map(RealPath::name).collect();
                 TreeReplica::from_files(&self.user_tree, &names, &self.copy_path)?
             }
         };
-        if let Some(changes) = &self.changes {
-            let applied = changes.apply(replica.dir());
-            applied.map_err(|error| open_error(&self.root, error))?;
-        }
         self.copy = Some(TreeCopy {
             replica,
             reason: reason.into(),
@@ -245,7 +226,7 @@ impl TreeOverlay {
     }
 }
 
-fn open_error(root: &RealPath, error: FileSystemError) -> Error {
+pub(super) fn open_error(root: &RealPath, error: FileSystemError) -> Error {
     let message = format!("cannot prepare the write path `{root}`: {error}");
     Error::new(ErrorKind::Environment, message)
 }

@@ -1,7 +1,8 @@
 //! The directory of each cell, with its work and its delivery, and the results of all cells. A
 //! result is created once and never replaced; another one can follow only when it was withdrawn.
 
-use std::io::Write;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, ErrorKind as IoErrorKind, Read as _, Write};
 
 use serde_json::Value;
 
@@ -19,17 +20,16 @@ use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 use crate::world::sys::state_files::{clear, file_error};
 
 /// The suffix of result files.
-pub(super) const RESULT_SUFFIX: &str = ".jsonl";
+const RESULT_SUFFIX: &str = ".jsonl";
+/// Maximum length of the first line of a result, in bytes.
+const HEAD_BYTES_MAX: u64 = 1024 * 1024;
 /// Maximum size of a result, in bytes.
 const RESULT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The file that records that the work of a cell was prepared, and when the copying of the user's
-/// project began.
+/// The file that records that the work of a cell was prepared: by which attempt, and when the copying
+/// of the user's project began.
 const PREPARED_FILE: &str = "prepared";
-/// The file with the number of the attempt that began the work of a cell: each worker that takes the
-/// cell makes one more attempt.
-const FIRST_ATTEMPT_FILE: &str = "first_attempt";
-/// Maximum size of these two files, in bytes.
-const MARK_BYTES_MAX: u64 = 64;
+/// Maximum size of that file, in bytes.
+const PREPARED_BYTES_MAX: u64 = 64;
 
 /// The largest project that is copied.
 const PROJECT_MAX: TreeLimits = TreeLimits {
@@ -65,35 +65,28 @@ impl CellDir {
         self.dir.join("output.txt")
     }
 
-    /// Returns whether the work was prepared completely.
-    pub fn is_prepared(&self) -> bool {
-        self.prepared_ns().is_some()
-    }
-
     /// Returns when the copying of the user's project began, by the clock of file timestamps, in
     /// nanoseconds since 1970: the copy has no later change of the user.
     pub fn prepared_ns(&self) -> Option<i64> {
-        self.read_mark(PREPARED_FILE)?.trim().parse().ok()
+        self.read_prepared()?.split_once(' ')?.1.parse().ok()
     }
 
-    /// Returns the number of the attempt that began the work, if it is recorded.
+    /// Returns the number of the attempt that prepared the work completely, if one did.
     pub fn first_attempt(&self) -> Option<u32> {
-        self.read_mark(FIRST_ATTEMPT_FILE)?.trim().parse().ok()
+        self.read_prepared()?.split_once(' ')?.0.parse().ok()
     }
 
-    /// Reads one of the small files that record a step of the work.
-    fn read_mark(&self, name: &str) -> Option<String> {
-        let bytes = file::read_regular_capped(&self.dir.join(name), MARK_BYTES_MAX).ok()??;
+    fn read_prepared(&self) -> Option<String> {
+        let path = self.dir.join(PREPARED_FILE);
+        let bytes = file::read_regular_capped(&path, PREPARED_BYTES_MAX).ok()??;
         String::from_utf8(bytes).ok()
     }
 
-    /// Records that the work was prepared, and that the copying began at `copy_began_ns`.
-    pub fn mark_prepared(&self, copy_began_ns: i64) -> Result<()> {
+    /// Records that `attempt` prepared the work, and that the copying began at `copy_began_ns`.
+    pub fn mark_prepared(&self, attempt: u32, copy_began_ns: i64) -> Result<()> {
         sync_tree(&self.work())?;
-        file::replace(
-            &self.dir.join(PREPARED_FILE),
-            copy_began_ns.to_string().as_bytes(),
-        )
+        let text = format!("{attempt} {copy_began_ns}");
+        file::replace(&self.dir.join(PREPARED_FILE), text.as_bytes())
     }
 
     /// Copies the directory `project` into the work. Returns notes about what was left out.
@@ -130,18 +123,13 @@ impl CellDir {
         Ok(path)
     }
 
-    /// Removes what an earlier attempt left, and creates the empty directory of the work for
-    /// `attempt`.
-    pub fn begin_anew(&self, attempt: u32) -> Result<()> {
+    /// Removes what an earlier attempt left, and creates the empty directory of the work.
+    pub fn begin_anew(&self) -> Result<()> {
         clear::remove(&self.dir.join(PREPARED_FILE))?;
         for path in [self.work(), self.changes(), self.patch(), self.output()] {
             clear::remove(&path)?;
         }
-        dir::create_all(&self.work(), DirectoryAudience::User)?;
-        file::replace(
-            &self.dir.join(FIRST_ATTEMPT_FILE),
-            attempt.to_string().as_bytes(),
-        )
+        dir::create_all(&self.work(), DirectoryAudience::User)
     }
 
     /// Writes the patch of the delivery.
@@ -168,17 +156,15 @@ impl BatchDir {
         file::exists(&self.result_file(cell))
     }
 
-    /// Publishes the result of a cell, with that of its run in the published schema; returns
-    /// whether it is new.
-    pub fn publish(&self, result: &CellResult, run: &Value) -> Result<bool> {
+    /// Publishes the result of a cell, with that of its run in the published schema, unless it has
+    /// one.
+    pub fn publish(&self, result: &CellResult, run: &Value) -> Result<()> {
         let head = serde_json::to_string(result)
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let text = format!("{head}\n{run}\n");
         // The changes first: after a power failure, a result must not lack them.
         sync_tree(&self.cell_dir(&result.id).changes())?;
-        let path = self.result_file(&result.id);
-        let creation = create_once(&path, text.as_bytes())?;
-        Ok(creation.is_some())
+        create_once(&self.result_file(&result.id), text.as_bytes()).map(drop)
     }
 
     /// Reads the result of `cell`, and that of its run; `None` if there is none yet.
@@ -199,16 +185,70 @@ impl BatchDir {
         )))
     }
 
-    /// Takes back the result that `attempt` published for `cell`, so that the cell is run again; the
-    /// result is kept in another directory. Returns whether there was one.
-    pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<bool> {
-        let withdrawn_dir = self.dir.join("earlier");
-        let withdrawn_path = withdrawn_dir.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
-        move_exclusively(&self.result_file(cell), &withdrawn_path)
+    /// Returns the ids of the cells that have a result. No file is opened.
+    pub(super) fn finished_cells(&self) -> Result<BTreeSet<String>> {
+        let names = dir::names_if_exists(&self.results_dir())?.into_iter();
+        let ids = names.filter_map(|name| Some(name.strip_suffix(RESULT_SUFFIX)?.to_owned()));
+        Ok(ids.filter(|id| !id.starts_with('.')).collect())
     }
 
-    /// Returns the directory of the results.
-    pub(super) fn results_dir(&self) -> AbsPath {
+    /// Returns the number of cells that have a result.
+    pub fn finished_count(&self) -> Result<usize> {
+        self.finished_cells().map(|cells| cells.len())
+    }
+
+    /// Reads the results of `cells`, without those of their runs. One that was withdrawn meanwhile is
+    /// left out.
+    pub(super) fn read_results(&self, cells: &BTreeSet<String>) -> Result<Vec<CellResult>> {
+        let results = cells.iter().map(|cell| self.read_head(cell));
+        results.filter_map(Result::transpose).collect()
+    }
+
+    fn read_head(&self, cell: &str) -> Result<Option<CellResult>> {
+        let path = self.results_dir().join(format!("{cell}{RESULT_SUFFIX}"));
+        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let read_line = || -> std::io::Result<String> {
+            let mut line = String::new();
+            let mut reader = BufReader::new(file::open(&path)?.take(HEAD_BYTES_MAX));
+            reader.read_line(&mut line)?;
+            Ok(line)
+        };
+        let line = match read_line() {
+            Ok(line) => line,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(damaged_error().with_source(error)),
+        };
+        serde_json::from_str(&line).map_err(|error| damaged_error().with_source(error))
+    }
+
+    /// Returns the numbers of the cells with these ids that have no result, in their order.
+    pub fn unfinished_numbers(&self, ids: &[CellId]) -> Result<Vec<u32>> {
+        let finished_cells = self.finished_cells()?;
+        let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let unfinished_cells = numbers
+            .zip(ids)
+            .filter(|(_, id)| !finished_cells.contains(id.as_str()));
+        Ok(unfinished_cells.map(|(number, _)| number).collect())
+    }
+
+    /// Takes back the result that `attempt` published for `cell`, so that the cell is run again; the
+    /// result is kept in another directory.
+    pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<()> {
+        let withdrawn = self.withdrawn_file(cell, attempt);
+        move_exclusively(&self.result_file(cell), &withdrawn).map(drop)
+    }
+
+    /// Returns whether this attempt at `cell` published a result that was withdrawn.
+    pub(super) fn is_withdrawn(&self, cell: &CellId, attempt: u32) -> Result<bool> {
+        file::exists(&self.withdrawn_file(cell, attempt))
+    }
+
+    fn withdrawn_file(&self, cell: &CellId, attempt: u32) -> AbsPath {
+        let name = format!("{cell}.{attempt}{RESULT_SUFFIX}");
+        self.dir.join("earlier").join(name)
+    }
+
+    fn results_dir(&self) -> AbsPath {
         self.dir.join("results")
     }
 

@@ -1,8 +1,8 @@
-//! The batches of a directory on disk. Files are the truth: a cell is claimed by one process, its
-//! result is created once, and money is moved by renaming files, so that any number of processes on
-//! any number of hosts may work on a batch and be killed at any moment.
+//! The batches of a directory on disk. Files are the truth: each has one writer or is created once,
+//! so that any number of processes on any number of hosts may work on a batch and be killed at any
+//! moment.
 
-use std::io::{BufRead as _, Read as _, Seek as _, SeekFrom};
+use std::io::{BufRead as _, BufReader};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -17,16 +17,14 @@ use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::{archive, clear, file_error};
+use crate::world::sys::state_files::{clear, file_error};
 
+pub mod attempts;
+pub mod submissions;
 pub mod budget;
+pub mod stop_files;
 pub mod cells;
-pub mod claims;
-pub mod controllers;
-pub mod pause;
-pub mod result_index;
 pub mod survey;
-pub mod queue;
 
 /// The prefix of batch names.
 const PREFIX: &str = "batch_";
@@ -42,12 +40,10 @@ const RANDOM_DIGITS: usize = 4;
 const RECORD_FILE: &str = "batch.json";
 /// The frozen task file.
 const TASKS_FILE: &str = "tasks.jsonl";
-/// The file with the positions of its lines.
-const POSITIONS_FILE: &str = "positions";
-/// Length of one position, in bytes.
-const POSITION_BYTES: usize = 8;
 /// Maximum size of the record, in bytes.
 const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Maximum size of the settings of a start, in bytes.
+const SETTINGS_BYTES_MAX: u64 = 1024 * 1024;
 /// Maximum size of a frozen config, in bytes.
 const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -146,32 +142,30 @@ pub fn find(given_name: &str, batches: &AbsPath) -> Result<FoundBatch> {
 
 /// Finds the last usable one of `batch_dirs` below `batches`, which are sorted from new to old.
 fn find_last(batch_dirs: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
-    let usable_index = batch_dirs
-        .iter()
-        .position(|batch| batch.unusable_reason().is_none());
-    let newest_problem = batch_dirs.first().and_then(|newest| {
-        let reason = newest.unusable_reason()?;
-        Some(format!("`{}`: {reason}", newest.name()))
-    });
-    let Some((skipped, batch)) =
-        usable_index.and_then(|index| Some((index, batch_dirs.get(index)?)))
-    else {
-        return Err(match newest_problem {
-            None => missing_error(ErrorKind::Usage, format!("no batches in `{batches}`")),
-            Some(problem) => missing_error(
-                ErrorKind::Environment,
-                format!("no batch in `{batches}` can be used; the newest is {problem}"),
-            ),
+    let mut newest_problem = None;
+    for (skipped, batch) in batch_dirs.iter().enumerate() {
+        if let Some(reason) = batch.unusable_reason() {
+            newest_problem.get_or_insert_with(|| format!("`{}`: {reason}", batch.name()));
+            continue;
+        }
+        let warning = newest_problem.map(|problem| {
+            let skipped_batches = count_noun(skipped, "newer batch");
+            let name = batch.name();
+            format!(
+                "taking `{name}` for the last batch: {skipped_batches} cannot be used: {problem}"
+            )
         });
-    };
-    let warning = newest_problem.map(|problem| {
-        let skipped_batches = count_noun(skipped, "newer batch");
-        let name = batch.name();
-        format!("taking `{name}` for the last batch: {skipped_batches} cannot be used: {problem}")
-    });
-    Ok(FoundBatch {
-        batch: batch.clone(),
-        warning,
+        return Ok(FoundBatch {
+            batch: batch.clone(),
+            warning,
+        });
+    }
+    Err(match newest_problem {
+        None => missing_error(ErrorKind::Usage, format!("no batches in `{batches}`")),
+        Some(problem) => missing_error(
+            ErrorKind::Environment,
+            format!("no batch in `{batches}` can be used; the newest is {problem}"),
+        ),
     })
 }
 
@@ -232,10 +226,8 @@ impl BatchDir {
         for path in self.directories() {
             dir::create_all(&path, DirectoryAudience::User)?;
         }
-        let (mut lines, mut positions) = (Vec::new(), Vec::new());
+        let mut lines = Vec::new();
         for task in tasks {
-            let position = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-            positions.extend(position.to_le_bytes());
             serde_json::to_writer(&mut lines, task).map_err(json_error)?;
             lines.push(b'\n');
         }
@@ -243,14 +235,10 @@ impl BatchDir {
             file::replace(&self.config_file(number), text)?;
         }
         file::replace(&self.dir.join(TASKS_FILE), &lines)?;
-        file::replace(&self.dir.join(POSITIONS_FILE), &positions)?;
         let batch_file = BatchFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: describe(digest(&lines)),
         };
-        if let Some(limit) = batch_file.record.max_cost_usd {
-            self.raise_limit(limit)?;
-        }
         let text = serde_json::to_vec_pretty(&batch_file).map_err(json_error)?;
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > RECORD_BYTES_MAX {
             let message =
@@ -309,23 +297,14 @@ impl BatchDir {
 
     /// Returns the task of the cell with this number, from 0.
     pub fn task(&self, number: u32) -> Result<BatchTask> {
-        let path = self.dir.join(POSITIONS_FILE);
-        let read_position = || {
-            let mut positions = file::open(&path)?;
-            let offset =
-                u64::from(number).saturating_mul(u64::try_from(POSITION_BYTES).unwrap_or(0));
-            positions.seek(SeekFrom::Start(offset))?;
-            let mut position = [0; POSITION_BYTES];
-            positions.read_exact(&mut position)?;
-            let mut tasks = file::open(&self.dir.join(TASKS_FILE))?;
-            tasks.seek(SeekFrom::Start(u64::from_le_bytes(position)))?;
-            let mut line = String::new();
-            let mut tasks = std::io::BufReader::new(tasks.take(TASK_FILE_BYTES_MAX));
-            tasks.read_line(&mut line)?;
-            Ok(line)
-        };
-        let line = read_position().map_err(|error| file_error("read", path.as_path(), error))?;
-        BatchTask::parse_frozen(line.trim_end()).map_err(|reason| {
+        let path = self.dir.join(TASKS_FILE);
+        let read_error = |error| file_error("read", path.as_path(), error);
+        let tasks = BufReader::new(file::open(&path).map_err(read_error)?);
+        let line = tasks
+            .lines()
+            .nth(usize::try_from(number).unwrap_or(usize::MAX));
+        let line = line.transpose().map_err(read_error)?.unwrap_or_default();
+        BatchTask::parse_frozen(&line).map_err(|reason| {
             let message = format!("task {number} of `{}` is damaged: {reason}", self.name());
             Error::new(ErrorKind::Environment, message)
         })
@@ -379,25 +358,41 @@ impl BatchDir {
         }
     }
 
-    /// Packs all files of the batch into a new archive at `archive_path` and returns their number.
-    pub fn export(&self, archive_path: &AbsPath) -> Result<usize> {
-        archive::pack(&self.dir, &self.name(), archive_path)
+    /// Returns the directory of the output of jobs.
+    pub fn jobs_dir(&self) -> Result<AbsPath> {
+        let path = self.dir.join("jobs");
+        dir::create_all(&path, DirectoryAudience::User)?;
+        Ok(path)
+    }
+
+    /// Keeps how jobs are started, for the next start.
+    pub fn keep_settings(&self, text: &[u8]) -> Result<()> {
+        file::replace(&self.settings_file(), text)
+    }
+
+    /// Returns how jobs were started last, if that was recorded.
+    pub fn settings(&self) -> Option<Vec<u8>> {
+        let content = file::read_regular_capped(&self.settings_file(), SETTINGS_BYTES_MAX);
+        content.ok().flatten()
+    }
+
+    fn settings_file(&self) -> AbsPath {
+        self.dir.join("settings.json")
     }
 
     fn config_file(&self, number: usize) -> AbsPath {
         self.dir.join("configs").join(format!("{number}.yaml"))
     }
 
-    fn directories(&self) -> [AbsPath; 8] {
+    fn directories(&self) -> [AbsPath; 7] {
         [
             "configs",
+            "submissions",
+            "attempts",
+            "notes",
             "cells",
-            "claims",
-            "ends",
             "results",
             "earlier",
-            "money/free",
-            "money/held",
         ]
         .map(|name| self.dir.join(name))
     }

@@ -43,7 +43,7 @@ pub(crate) fn continue_line(text: &str) -> String {
     }
 }
 
-/// The streams of all agents in one attempt.
+/// The streams of all agents in one coordination.
 #[derive(Debug)]
 pub(crate) struct AgentOutputs {
     dir: AbsPath,

@@ -8,7 +8,7 @@ use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::attempt_progress::AttemptProgress;
+use crate::world::store::records::coordination_progress::CoordinationProgress;
 
 /// An event of a coordination.
 #[derive(Debug, Serialize)]
@@ -25,7 +25,7 @@ fn unix_seconds<S: Serializer>(time: &LocalDateTime, serializer: S) -> Result<S:
     serializer.serialize_f64(time.unix_seconds())
 }
 
-/// All events of one attempt, in order.
+/// All events of one coordination, in order.
 #[derive(Debug, Default)]
 pub(crate) struct CoordinationHistory {
     entries: Vec<HistoryEntry>,
@@ -46,7 +46,7 @@ impl CoordinationHistory {
     }
 
     /// Returns the content of `coordination_events.json`.
-    pub(crate) fn json(&self, progress: &AttemptProgress) -> Value {
+    pub(crate) fn json(&self, progress: &CoordinationProgress) -> Value {
         let last_entry = self.entries.last();
         let session_end = last_entry.filter(|last| last.event_type == "session_end");
         json!({
@@ -106,9 +106,9 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
 }
 
 fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
-    Some(if let RunEvent::RunStarted { attempt, .. } = event {
-        ("session_start", format!("attempt {attempt}"))
-    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
+    Some(if let RunEvent::RunStarted { restart, .. } = event {
+        ("session_start", format!("restart {restart}"))
+    } else if let RunEvent::CoordinationRestarted { reason, .. } = event {
         ("restart_triggered", reason.clone())
     } else if let RunEvent::SandboxSelected { by, .. } = event {
         ("commands", by.to_string())

@@ -15,8 +15,8 @@ use crate::path::AbsPath;
 use crate::world::io::clock::{self, LocalDateTime};
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::event_log::EventLog;
-use crate::world::store::records::attempt::AttemptRecord;
-use crate::world::store::records::attempt_progress::AttemptProgress;
+use crate::world::store::records::coordination_progress::CoordinationProgress;
+use crate::world::store::records::coordination_recorder::CoordinationRecorder;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::{
@@ -39,11 +39,11 @@ mod agent_outputs;
 pub mod record_paths;
 pub mod replies;
 pub mod recording;
-pub mod attempt_progress;
+pub mod coordination_progress;
 mod record_writer;
 mod history;
 mod status;
-mod attempt;
+mod coordination_recorder;
 
 /// The shortest interval at which `status.json` is written.
 pub const STATUS_INTERVAL: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ pub struct Recorder {
     replies: ReplyRecorder,
     /// When the first event happened: all views of a run count its time from there.
     first_event_time: Option<LocalDateTime>,
-    attempt: Option<AttemptRecord>,
+    coordination: Option<CoordinationRecorder>,
     errors: RecordErrors,
     /// The length of the log that is on the disk, or on its way there.
     synced_len: u64,
@@ -105,7 +105,7 @@ impl Recorder {
             redactor,
             log,
             first_event_time: None,
-            attempt: None,
+            coordination: None,
             errors: RecordErrors::default(),
             synced_len: 0,
         }
@@ -132,16 +132,16 @@ impl Recorder {
 
     /// Updates the derived records for an event that is already in the log.
     fn replay_event(&mut self, event: &Event, time: &LocalDateTime) {
-        self.begin_attempt(event, time);
+        self.begin_coordination(event, time);
         self.errors.record(self.replies.apply(event));
-        if let Some(attempt) = &mut self.attempt {
-            attempt.apply_stream(event, &mut self.errors);
+        if let Some(coordination) = &mut self.coordination {
+            coordination.apply_stream(event, &mut self.errors);
             // The log has these pieces of streams already.
-            let _logged = attempt.outputs.take_ready();
-            attempt.apply(event, time, &mut self.errors);
+            let _logged = coordination.outputs.take_ready();
+            coordination.apply(event, time, &mut self.errors);
         }
-        if attempt::ends_attempt(event) {
-            self.close_attempt(time);
+        if coordination_recorder::ends_coordination(event) {
+            self.close_coordination(time);
         }
     }
 
@@ -161,14 +161,14 @@ impl Recorder {
     /// and later events are still written if possible.
     pub fn record(&mut self, event: &Event) -> Option<Error> {
         let time = clock::now();
-        self.begin_attempt(event, &time);
+        self.begin_coordination(event, &time);
         self.errors.record(self.replies.apply(event));
         self.log_event(event, &time);
-        if let Some(attempt) = &mut self.attempt {
-            attempt.apply(event, &time, &mut self.errors);
+        if let Some(coordination) = &mut self.coordination {
+            coordination.apply(event, &time, &mut self.errors);
         }
-        if attempt::ends_attempt(event) {
-            self.close_attempt(&time);
+        if coordination_recorder::ends_coordination(event) {
+            self.close_coordination(&time);
         } else {
             self.write_status_if_due(&time);
         }
@@ -200,7 +200,9 @@ impl Recorder {
     /// Returns how long until [`Recorder::write_status`] has something to write; `None` while
     /// nothing new has happened.
     pub fn status_due(&self) -> Option<Duration> {
-        self.attempt.as_ref().and_then(AttemptRecord::status_due)
+        self.coordination
+            .as_ref()
+            .and_then(CoordinationRecorder::status_due)
     }
 
     /// Writes `status.json` if it is due. Recording an event does so too; this is for the time
@@ -210,9 +212,11 @@ impl Recorder {
         self.errors.take_first()
     }
 
-    /// Returns the state of the current attempt.
-    pub fn progress(&self) -> Option<&AttemptProgress> {
-        self.attempt.as_ref().map(|attempt| &attempt.progress)
+    /// Returns the state of the current coordination.
+    pub fn progress(&self) -> Option<&CoordinationProgress> {
+        self.coordination
+            .as_ref()
+            .map(|coordination| &coordination.progress)
     }
 
     /// Returns whether something could not be written.
@@ -229,11 +233,11 @@ impl Recorder {
     /// is known is written, and the run stays marked as incomplete.
     pub fn finish(mut self) -> Option<Error> {
         let time = clock::now();
-        if let Some(attempt) = &mut self.attempt {
-            self.errors.record(attempt.outputs.end_all());
+        if let Some(coordination) = &mut self.coordination {
+            self.errors.record(coordination.outputs.end_all());
         }
         self.log_streams(&time);
-        self.close_attempt(&time);
+        self.close_coordination(&time);
         let unsynced_records = self.take_unsynced();
         self.errors.record(
             unsynced_records.and_then(|records| records.map_or(Ok(()), UnsyncedRecords::sync)),
@@ -244,8 +248,8 @@ impl Recorder {
     /// Logs `event` after the streams that it ends; a piece of a stream is logged once enough has
     /// accumulated.
     fn log_event(&mut self, event: &Event, time: &LocalDateTime) {
-        let is_streamed = match &mut self.attempt {
-            Some(attempt) => attempt.apply_stream(event, &mut self.errors),
+        let is_streamed = match &mut self.coordination {
+            Some(coordination) => coordination.apply_stream(event, &mut self.errors),
             None => false,
         };
         self.log_streams(time);
@@ -257,50 +261,50 @@ impl Recorder {
     }
 
     fn log_streams(&mut self, time: &LocalDateTime) {
-        if let Some(attempt) = &mut self.attempt {
-            for event in attempt.outputs.take_ready() {
+        if let Some(coordination) = &mut self.coordination {
+            for event in coordination.outputs.take_ready() {
                 self.errors
                     .record(self.log.append(&event, time, &self.redactor));
             }
         }
     }
 
-    /// Creates the records of an attempt if `event` starts one.
-    fn begin_attempt(&mut self, event: &Event, time: &LocalDateTime) {
+    /// Creates the records of a coordination if `event` starts one.
+    fn begin_coordination(&mut self, event: &Event, time: &LocalDateTime) {
         self.first_event_time.get_or_insert_with(|| time.clone());
         if let Event::Run(RunEvent::RunStarted {
             question,
             agents,
-            attempt,
+            restart,
         }) = event
         {
             let mut progress =
-                AttemptProgress::new(Arc::clone(question), agents, *attempt, time.clone());
-            if let Some(earlier_attempt) = &mut self.attempt {
-                progress.spent = std::mem::take(&mut earlier_attempt.progress.spent);
+                CoordinationProgress::new(Arc::clone(question), agents, *restart, time.clone());
+            if let Some(earlier) = &mut self.coordination {
+                progress.spent = std::mem::take(&mut earlier.progress.spent);
             }
-            self.open_attempt(progress);
+            self.open_coordination(progress);
         }
     }
 
-    /// Creates the records of an attempt; in the turn's directory if the attempt's cannot be
-    /// created.
-    fn open_attempt(&mut self, progress: AttemptProgress) {
+    /// Creates the records of a coordination; in the turn's directory if its own cannot be created.
+    fn open_coordination(&mut self, progress: CoordinationProgress) {
         let dir = self
             .paths
-            .begin_attempt(progress.attempt)
+            .begin_coordination(progress.restart)
             .unwrap_or_else(|error| {
                 self.errors.record(Err(error));
                 self.paths.turn().clone()
             });
-        let attempt = AttemptRecord::open(progress, dir, &self.redactor, &mut self.errors);
-        self.attempt = Some(attempt);
+        let coordination =
+            CoordinationRecorder::open(progress, dir, &self.redactor, &mut self.errors);
+        self.coordination = Some(coordination);
     }
 
-    fn close_attempt(&mut self, time: &LocalDateTime) {
+    fn close_coordination(&mut self, time: &LocalDateTime) {
         self.write_status_now(time);
-        if let Some(attempt) = &self.attempt {
-            attempt.close(&mut self.errors);
+        if let Some(coordination) = &self.coordination {
+            coordination.close(&mut self.errors);
         }
     }
 
@@ -313,7 +317,7 @@ impl Recorder {
     fn write_status_now(&mut self, time: &LocalDateTime) {
         let start = self.first_event_time.as_ref();
         let elapsed = start.map_or(Duration::ZERO, |start| time.since(start));
-        let Some(attempt) = &mut self.attempt else {
+        let Some(coordination) = &mut self.coordination else {
             return;
         };
         let context = StatusContext {
@@ -323,7 +327,7 @@ impl Recorder {
             elapsed_seconds: elapsed.as_secs_f64(),
             redactor: &self.redactor,
         };
-        self.errors.record(attempt.write_status(context));
+        self.errors.record(coordination.write_status(context));
     }
 }
 

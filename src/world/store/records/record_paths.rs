@@ -1,4 +1,4 @@
-//! Paths of the records of one run: `log_<time>/turn_<n>/`, and below it `attempt_<n>/` if the
+//! Paths of the records of one run: `log_<time>/turn_<n>/`, and below it `restart_<n>/` if the
 //! coordination may restart. No two runs share a log directory.
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::world::sys::state_files::file;
 
 /// Whether the coordination of the run may restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptLayout {
+pub enum CoordinationLayout {
     /// It happens once; its records are in the turn's directory.
     One,
-    /// It may restart (`max_orchestration_restarts`); each attempt has its own directory, and
+    /// It may restart (`max_orchestration_restarts`); each coordination has its own directory, and
     /// symlinks `status.json` and `final` in the turn's directory point to the latest.
     Several,
 }
@@ -26,13 +26,13 @@ pub struct RunRecordPaths {
     name: String,
     log: AbsPath,
     turn: AbsPath,
-    attempts: AttemptLayout,
+    layout: CoordinationLayout,
 }
 
 impl RunRecordPaths {
     /// Creates a new log directory below `logs` (`.massgen/massgen_logs`), named after the time,
     /// and in it the directory of the turn, whose number in the session is `turn`.
-    pub fn create(logs: &AbsPath, attempts: AttemptLayout, turn: u32) -> Result<Self> {
+    pub fn create(logs: &AbsPath, layout: CoordinationLayout, turn: u32) -> Result<Self> {
         dir::create_all(logs, DirectoryAudience::User)?;
         let state = logs.parent().unwrap_or_else(AbsPath::root);
         loop {
@@ -46,19 +46,19 @@ impl RunRecordPaths {
                     name,
                     log,
                     turn,
-                    attempts,
+                    layout,
                 });
             }
         }
     }
 
     /// Returns the paths of the interrupted run in the directory `log`, in its turn `turn`.
-    pub fn for_run(log: &AbsPath, attempts: AttemptLayout, turn: u32) -> Self {
+    pub fn for_run(log: &AbsPath, layout: CoordinationLayout, turn: u32) -> Self {
         Self {
             name: log.name_lossy(),
             turn: log.join(format!("{TURN_PREFIX}{turn}")),
             log: log.clone(),
-            attempts,
+            layout,
         }
     }
 
@@ -77,17 +77,17 @@ impl RunRecordPaths {
         &self.turn
     }
 
-    /// Returns the file that automation polls; the path is the same for all attempts.
+    /// Returns the file that automation polls; the path is the same after each restart.
     pub fn status_file(&self) -> AbsPath {
         self.turn.join(STATUS)
     }
 
-    /// Returns the directory of `attempt`, creating it if needed.
-    pub(crate) fn begin_attempt(&self, attempt: u32) -> Result<AbsPath> {
-        match self.attempts {
-            AttemptLayout::One => Ok(self.turn.clone()),
-            AttemptLayout::Several => {
-                let name = format!("attempt_{attempt}");
+    /// Returns the directory of the coordination after `restart` restarts, creating it if needed.
+    pub(crate) fn begin_coordination(&self, restart: u32) -> Result<AbsPath> {
+        match self.layout {
+            CoordinationLayout::One => Ok(self.turn.clone()),
+            CoordinationLayout::Several => {
+                let name = format!("restart_{restart}");
                 let dir = self.turn.join(&name);
                 dir::create(&dir)?;
                 for shared in [STATUS, FINAL] {

@@ -1,5 +1,5 @@
-//! Writes single records to an attempt's directory. Everything written is redacted here; files are
-//! replaced atomically.
+//! Writes single records to a coordination's directory. Everything written is redacted here; files
+//! are replaced atomically.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::path::AbsPath;
 use crate::text::escape_json;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::attempt_progress::{AttemptProgress, ValidVote};
+use crate::world::store::records::coordination_progress::{CoordinationProgress, ValidVote};
 use crate::world::store::records::record_paths::FINAL;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -31,7 +31,7 @@ pub(crate) struct AnswerRecord<'a> {
     pub(crate) plan: Option<&'a TaskPlan>,
 }
 
-/// Writes the records of one attempt.
+/// Writes the records of one coordination.
 #[derive(Debug)]
 pub(crate) struct RecordWriter {
     dir: AbsPath,
@@ -108,7 +108,7 @@ impl RecordWriter {
         voter: &AgentId,
         time: &LocalDateTime,
         vote: &ValidVote,
-        progress: &AttemptProgress,
+        progress: &CoordinationProgress,
     ) -> Result<()> {
         let rel = format!("{voter}/{}", time.name_format());
         let path = format!("{rel}/vote.json");
@@ -145,7 +145,7 @@ impl RecordWriter {
 fn vote_record(
     voter: &AgentId,
     vote: &ValidVote,
-    progress: &AttemptProgress,
+    progress: &CoordinationProgress,
     time: &LocalDateTime,
 ) -> Value {
     let number = |agent: &AgentId| {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::spending::totals::{RequestTotals, UsageKey};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::attempt_progress::{AgentProgress, AttemptProgress};
+use crate::world::store::records::coordination_progress::{AgentProgress, CoordinationProgress};
 use crate::world::store::redact::Redactor;
 
 /// How many characters of the final answer are shown.
@@ -26,7 +26,7 @@ pub(crate) struct StatusContext<'a> {
 }
 
 /// Returns the content of `status.json`.
-pub(crate) fn status(progress: &AttemptProgress, context: StatusContext<'_>) -> Value {
+pub(crate) fn status(progress: &CoordinationProgress, context: StatusContext<'_>) -> Value {
     let agents: Map<String, Value> = progress
         .agents
         .iter()
@@ -60,7 +60,7 @@ pub(crate) fn status(progress: &AttemptProgress, context: StatusContext<'_>) -> 
             "active_agent": progress.active,
             "completion_percentage": progress.completion_percentage,
             "is_final_presentation": progress.is_presenting,
-            "attempt": progress.attempt,
+            "restart": progress.restart,
         },
         "agents": agents,
         "token_usage": {

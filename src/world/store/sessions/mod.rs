@@ -58,12 +58,12 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     });
     // One without a turn is only beginning, or its process was killed just then.
     let has_turn = |session: &SessionDir| {
-        Ok(session.exists()? && (!session.turn_numbers()?.is_empty() || session.is_running()))
+        Ok(session.exists()? && (!session.turn_numbers()?.is_empty() || session.is_running()?))
     };
     let dirs = existing_directories(dirs, has_turn)?.into_iter();
     let mut dirs: Vec<(_, SessionDir)> = dirs
         .map(|session| {
-            let sort_key = (session.is_running(), session.last_run()?, session.id());
+            let sort_key = (session.is_running()?, session.last_run()?, session.id());
             Ok((sort_key, session))
         })
         .collect::<Result<_>>()?;
@@ -90,7 +90,7 @@ pub fn find(given_name: &str, sessions: &AbsPath) -> Result<SessionDir> {
     if given_name == LAST {
         let mut found_session = None;
         for session in all_sessions {
-            if !session.is_running() && session.last_run()?.is_none() {
+            if !session.is_running()? && session.last_run()?.is_none() {
                 continue;
             }
             if session.is_own()? {
@@ -125,7 +125,7 @@ impl SessionDir {
 
     /// Returns whether its turns, if any were saved, were saved in this place.
     fn is_own(&self) -> Result<bool> {
-        Ok(self.saved_turns()?.is_empty() || is_sealed(&self.dir))
+        Ok(self.saved_turns()?.is_empty() || is_sealed(&self.dir)?)
     }
 
     /// Refuses turns that came with a project: their author could have written any question, answer
@@ -171,7 +171,7 @@ impl SessionDir {
     }
 
     /// Returns whether a turn of it is running.
-    pub fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> Result<bool> {
         dir::is_locked(&self.dir)
     }
 

@@ -120,6 +120,32 @@ pub(crate) const LEASE_CASE: SeccompCase = SeccompCase {
     action: DENIED,
 };
 
+/// Asks for huge pages, which all users of the machine share (`vm.nr_hugepages`): flags of `mmap`,
+/// `memfd_create` and `shmget` (`linux/mman.h`, `linux/memfd.h`, `linux/shm.h`). Without them,
+/// programs use ordinary pages.
+const MMAP_HUGE_PAGES_CASE: SeccompCase = huge_pages_case(&[ArgumentCheck {
+    index: 3,
+    mask: 0x4_0000,
+    values: &[0x4_0000],
+}]);
+const MEMFD_HUGE_PAGES_CASE: SeccompCase = huge_pages_case(&[ArgumentCheck {
+    index: 1,
+    mask: 4,
+    values: &[4],
+}]);
+const SHMGET_HUGE_PAGES_CASE: SeccompCase = huge_pages_case(&[ArgumentCheck {
+    index: 2,
+    mask: 0o4000,
+    values: &[0o4000],
+}]);
+
+const fn huge_pages_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
+    SeccompCase {
+        checks,
+        action: SeccompAction::Fail(libc::ENOMEM),
+    }
+}
+
 /// Leaves a whiteout device in place of a renamed file (`RENAME_WHITEOUT`, `linux/fs.h`), which
 /// Landlock does not see.
 const WHITEOUT_CASE: SeccompCase = SeccompCase {
@@ -194,6 +220,18 @@ pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
         (
             libc::SYS_renameat2,
             SeccompRule::Cases(&[WHITEOUT_CASE], SeccompAction::Allow),
+        ),
+        (
+            libc::SYS_mmap,
+            SeccompRule::Cases(&[MMAP_HUGE_PAGES_CASE], SeccompAction::Allow),
+        ),
+        (
+            libc::SYS_memfd_create,
+            SeccompRule::Cases(&[MEMFD_HUGE_PAGES_CASE], SeccompAction::Allow),
+        ),
+        (
+            libc::SYS_shmget,
+            SeccompRule::Cases(&[SHMGET_HUGE_PAGES_CASE], SeccompAction::Allow),
         ),
     ]);
     rules.extend(setid_rules::rules());

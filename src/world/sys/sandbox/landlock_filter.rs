@@ -197,7 +197,17 @@ const TCP_SOCKET_CASE: SeccompCase = SeccompCase {
     action: SeccompAction::Allow,
 };
 
-/// Sets which process a handle signals (`F_SETOWN`, `F_SETOWN_EX`), which may be any.
+/// Sets which process a socket signals (`FIOSETOWN`, `SIOCSPGRP`), which may be any.
+const SOCKET_OWNER_CASE: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 1,
+        mask: u32::MAX,
+        values: &[0x8901, 0x8902],
+    }],
+    action: DENIED,
+};
+
+/// The same for every handle (`F_SETOWN`, `F_SETOWN_EX`).
 const SIGNAL_OWNER_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
@@ -234,6 +244,7 @@ pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRul
         FILE_REQUESTS_CASE,
         FILE_SYSTEM_REQUESTS_CASE,
         TERMINAL_PEER_CASE,
+        SOCKET_OWNER_CASE,
     ];
     rules.extend([
         (

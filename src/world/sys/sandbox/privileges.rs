@@ -77,6 +77,9 @@ pub(crate) fn set_limits(level: SandboxLevel, limits: &ResourceLimits) -> Sandbo
         (Resource::Sigpending, PENDING_SIGNALS),
         (Resource::Msgqueue, MESSAGE_QUEUE_BYTES),
         (Resource::Memlock, LOCKED_BYTES),
+        // No process runs before those of others.
+        (Resource::Rtprio, 0),
+        (Resource::Nice, 0),
     ];
     resource_limits.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
     resource_limits.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));

@@ -153,20 +153,19 @@ pub(crate) fn build_root(
             .in_step(format_args!("mounting `{path}`"))?;
     }
     // A command of root can read a file whatever its mode is.
-    if geteuid().is_root() {
-        for path in SECRETS {
-            let result = root.hide(Path::new(path), HiddenContent::Nothing);
-            result.in_step(format_args!("hiding `{path}`"))?;
-        }
-        let hidden_paths = restricted_files.hidden_from(policy);
-        let hidden_paths =
-            hidden_paths.in_step(format_args!("looking through `{SETTINGS_DIRECTORY}`"))?;
-        let is_known = |path: &&Path| SECRETS.iter().any(|secret| path.starts_with(secret));
-        let hidden_paths = hidden_paths.into_iter().map(AbsPath::as_path);
-        for path in hidden_paths.filter(|path| !is_known(path)) {
-            let result = root.hide(path, HiddenContent::Nothing);
-            result.in_step(format_args!("hiding `{}`", path.display()))?;
-        }
+    let secrets = if geteuid().is_root() { SECRETS } else { &[] };
+    for path in secrets {
+        let result = root.hide(Path::new(path), HiddenContent::Nothing);
+        result.in_step(format_args!("hiding `{path}`"))?;
+    }
+    let hidden_paths = restricted_files.hidden_from(policy);
+    let hidden_paths =
+        hidden_paths.in_step(format_args!("looking through `{SETTINGS_DIRECTORY}`"))?;
+    let is_known = |path: &&Path| secrets.iter().any(|secret| path.starts_with(secret));
+    let hidden_paths = hidden_paths.into_iter().map(AbsPath::as_path);
+    for path in hidden_paths.filter(|path| !is_known(path)) {
+        let result = root.hide(path, HiddenContent::Nothing);
+        result.in_step(format_args!("hiding `{}`", path.display()))?;
     }
     Ok(root)
 }

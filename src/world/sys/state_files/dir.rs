@@ -9,7 +9,7 @@
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, DirEntryExt as _, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
@@ -150,32 +150,6 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
     }
 }
 
-/// A name in a directory, with the inode of its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NumberedName {
-    /// The name.
-    pub(crate) name: String,
-    /// The inode as the directory has it, which does not require opening the file.
-    pub(crate) inode: u64,
-}
-
-/// Like [`names_if_exists`], with the inodes.
-pub(crate) fn numbered_names_if_exists(path: &AbsPath) -> Result<Vec<NumberedName>> {
-    let read_error = |error| file_error("read", path.as_path(), error);
-    let entries = match fs::read_dir(path.as_path()) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        read_result => read_result.map_err(read_error)?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(read_error)?;
-        let inode = entry.ino();
-        let name = entry.file_name().into_string().ok();
-        names.extend(name.map(|name| NumberedName { name, inode }));
-    }
-    Ok(names)
-}
-
 /// Returns whether `path` is a directory, and not a symlink to one, that belongs to the user.
 pub(crate) fn is_owned_by_user(path: &AbsPath) -> Result<bool> {
     let metadata = found(path, fs::symlink_metadata(path.as_path()))?;
@@ -295,9 +269,11 @@ pub(crate) fn try_lock_at_once(path: &AbsPath) -> Result<DirLockAttempt> {
 }
 
 /// Returns whether a process has locked the directory `path` with [`try_lock`]. Processes that lock
-/// or check it meanwhile are not affected.
-pub(crate) fn is_locked(path: &AbsPath) -> bool {
-    matches!(try_lock_shared(path), Ok(DirLockAttempt::Taken))
+/// or check it meanwhile are not affected. A missing directory is not locked.
+pub(crate) fn is_locked(path: &AbsPath) -> Result<bool> {
+    let file = found(path, File::open(path.as_path()))?;
+    let lock_result = file.map(|file| file.try_lock_shared());
+    Ok(matches!(lock_result, Some(Err(TryLockError::WouldBlock))))
 }
 
 /// Tries to lock the directory `path` in shared mode; [`try_lock`] waits for it.

@@ -213,11 +213,14 @@ fn is_own_output(path: &AbsPath) -> bool {
     is_own_descriptor(path) || OWN_OUTPUT_STREAMS.iter().any(is_stream)
 }
 
-/// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
-/// counts as not locked. No process that tries to lock it meanwhile fails.
-pub(crate) fn is_locked(path: &AbsPath) -> bool {
-    let lock_result = open_regular(path).map(|file| file.try_lock_shared());
-    matches!(lock_result, Ok(Err(TryLockError::WouldBlock)))
+/// Returns whether a process locks `path`, as it does while it writes to it; what is not a regular
+/// file is not locked. No process that tries to lock it meanwhile fails.
+///
+/// # Errors
+/// It cannot be opened.
+pub(crate) fn is_locked(path: &AbsPath) -> Result<bool> {
+    let lock_result = open_if_regular(path)?.map(|file| file.try_lock_shared());
+    Ok(matches!(lock_result, Some(Err(TryLockError::WouldBlock))))
 }
 
 /// Returns whether the regular file at `path` begins with `head`; `None` if it does not exist.
@@ -255,6 +258,28 @@ pub(super) fn read_open_capped(file: File, bytes_max: u64) -> io::Result<Option<
 /// Like [`read_capped`], but only for a regular file: a pipe without a writer would block.
 pub(crate) fn read_regular_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     read_open_capped(open_regular(path)?, bytes_max)
+}
+
+/// Reads all of the file at `path`; `None` if none exists, if it is not a regular file, or if it has
+/// more than `bytes_max` bytes.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read_if_regular(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let Some(file) = open_if_regular(path)? else {
+        return Ok(None);
+    };
+    read_open_capped(file, bytes_max).map_err(|error| file_error("read", path.as_path(), error))
+}
+
+fn open_if_regular(path: &AbsPath) -> Result<Option<File>> {
+    match fs::metadata(path.as_path()) {
+        Ok(metadata) if metadata.is_file() => found(path, open_regular(path)),
+        Ok(_) => Ok(None),
+        // A symlink to itself leads to nothing.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Ok(None),
+        Err(error) => found(path, Err(error)),
+    }
 }
 
 fn open_regular(path: &AbsPath) -> io::Result<File> {

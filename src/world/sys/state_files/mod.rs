@@ -1,7 +1,6 @@
 //! File operations on massgen's own files: state, logs, sessions, and the few files that the
 //! command line names. Agents' paths must never come here: they are opened beneath a grant.
 
-use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -65,10 +64,10 @@ pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Returns `metadata`; `None` if nothing exists at `path`, which is not an error.
-fn found(path: &AbsPath, metadata: io::Result<Metadata>) -> Result<Option<Metadata>> {
-    match metadata {
-        Ok(metadata) => Ok(Some(metadata)),
+/// Returns the result of `lookup`; `None` if nothing exists at `path`, which is not an error.
+fn found<T>(path: &AbsPath, lookup: io::Result<T>) -> Result<Option<T>> {
+    match lookup {
+        Ok(value) => Ok(Some(value)),
         Err(error) if is_missing(error.kind()) => Ok(None),
         Err(error) => Err(file_error("look at", path.as_path(), error)),
     }
