@@ -337,10 +337,8 @@ impl AgentEnvironments {
                 .get(agent)
                 .map(|program| &program.environment),
         ];
-        let shows_no_layer = |environment: &ExecEnvironment| {
-            let level = environment.sandbox_level();
-            matches!(level, SandboxLevel::Landlock | SandboxLevel::Off)
-        };
+        let shows_no_layer =
+            |environment: &ExecEnvironment| environment.sandbox_level() == SandboxLevel::Off;
         if environments.into_iter().flatten().any(shows_no_layer) {
             LayerVisibility::Hidden
         } else {
@@ -495,9 +493,6 @@ fn check_obstacle(level: SandboxLevel, grants: &[Grant]) -> Option<&'static str>
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == GrantScope::Tree);
     match level {
-        SandboxLevel::Landlock if has_tree => {
-            Some("at sandbox level `landlock` they cannot see what would be delivered")
-        }
         SandboxLevel::Off if has_tree => {
             Some("with the sandbox off they cannot see what would be delivered")
         }

@@ -60,14 +60,19 @@ pub fn describe_commands(out: &mut String, access: &CommandAccess<'_>, phase: Ph
              command.\n",
         );
     }
+    if access.isolation == IsolationKind::SharedWithHost && phase != Phase::Coordination {
+        out.push_str(
+            "Commands find a copy of the paths that you may write at another path, and start \
+             there: use relative paths.\n",
+        );
+    }
     if phase == Phase::Final {
         out.push_str(match access.isolation {
-            IsolationKind::PrivateNamespaces | IsolationKind::Container => {
+            IsolationKind::PrivateNamespaces
+            | IsolationKind::Container
+            | IsolationKind::SharedWithHost => {
                 "What you and your commands change where you may write is delivered when you \
                  are done, except protected names (`.git`, `.env`, `node_modules` and the like).\n"
-            }
-            IsolationKind::SharedWithHost => {
-                "Commands cannot write the user's paths: deliver with the file tools.\n"
             }
             IsolationKind::Unsandboxed => "",
         });
@@ -155,6 +160,6 @@ mod tests {
             description(IsolationKind::PrivateNamespaces)
                 .contains("is delivered when you are done")
         );
-        assert!(description(IsolationKind::SharedWithHost).contains("deliver with the file tools"));
+        assert!(description(IsolationKind::SharedWithHost).contains("at another path"));
     }
 }

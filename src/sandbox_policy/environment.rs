@@ -31,6 +31,8 @@ pub struct EnvironmentInputs<'a> {
 
 /// The name of a Python virtual environment, which commands in its parent directory use.
 pub const VENV: &str = ".venv";
+/// The variable that names the active virtual environment.
+pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 
 /// Variables that are passed on; a trailing `*` matches any suffix.
 const INHERITED_VARIABLES: &[&str] = &["LANG", "LANGUAGE", "LC_*", "LOGNAME", "TZ", "USER"];
@@ -113,7 +115,7 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
     let python_cache = inputs.home.join(".cache/pycache");
     set_variable("PYTHONPYCACHEPREFIX", python_cache.to_string());
     if let Some(venv) = inputs.venv {
-        set_variable("VIRTUAL_ENV", venv.to_string());
+        set_variable(VIRTUAL_ENV, venv.to_string());
     }
     if let NetworkAccess::Proxy { port } = inputs.network {
         for name in PROXY_VARIABLES {

@@ -61,7 +61,7 @@ impl SandboxLevel {
                 "names, sizes, link texts and attributes of closed files can be seen",
                 "command lines of other processes can be seen",
                 "`/dev/shm` is the machine's: your files there can be read, changed and deleted",
-                "commands cannot write the user's paths: delivery goes through the file tools",
+                "commands find copies of the paths that they may write at other paths",
                 "no private `/tmp`, no loopback, no Unix sockets",
             ],
             SandboxLevel::Unavailable => &[],

@@ -454,6 +454,70 @@ fn where_no_layer_can_be_mounted_each_agent_has_a_copy() {
 }
 
 #[test]
+fn at_level_landlock_each_agent_works_on_a_copy_at_another_path() {
+    let closed = "cat secret.txt; cat '{{root}}/src/app.sh'; touch '{{root}}/made'; ls secret.txt";
+    let commit = "git add -A && git -c user.name=a -c user.email=a@b.org commit -qm work";
+    let first = replies(
+        &format!("{closed}; {}; {commit}", change("one")),
+        "first",
+        "agent2",
+    );
+    let second = replies(&change("two"), "second", "agent2");
+    let rest = "checks: [{name: runs, command: 'grep -q one src/app.sh && touch made'}]\n\
+                permissions: {deny: ['read_file(secret.txt)']}\n";
+    let project = project(&[first, second], rest);
+    let root = project.path("").display().to_string();
+    let root = root.trim_end_matches('/');
+    let config = fs::read_to_string(project.path("team.yaml")).unwrap();
+    let finished = project
+        .file("team.yaml", config.replace("{{root}}", root))
+        .file("secret.txt", "s3cret\n")
+        .args(["--sandbox", "landlock"])
+        .success()
+        .has_file("src/app.sh", "echo one\n")
+        .has_file("new.txt", "to be renamed\n")
+        .has_file("secret.txt", "s3cret\n")
+        .has_no("old.txt")
+        .has_no("app.out")
+        .has_no("made");
+    let heads = fs::read_dir(finished.project().path(".git/refs/heads")).unwrap();
+    assert_eq!(heads.count(), 0);
+    let calls = events(&finished, "tool_finished");
+    let of_first = calls.iter().find(|call| call["agent"] == "a0").unwrap();
+    let content = of_first["content"].as_str().unwrap();
+    assert!(
+        content.contains("one\\n") && !content.contains("s3cret"),
+        "{content}"
+    );
+    assert_eq!(content.matches("Permission denied").count(), 2, "{content}");
+    assert!(
+        content.contains(&format!("commands find `{root}` at")),
+        "{content}"
+    );
+}
+
+#[test]
+fn file_tools_take_the_paths_that_commands_find_at_level_landlock() {
+    let replies = r#"
+- when: {last: "<task>"}
+  calls: [{name: execute_command, arguments: {command: 'ln -s "$PWD/src" linked; echo exit status'}}]
+- when: {last: "exit status"}
+  calls: [{name: write_file, arguments: {path: linked/added.sh, content: "echo new\n"}}]
+- when: {last: "added.sh"}
+  calls: [{name: execute_command, arguments: {command: "rm linked; sh src/added.sh"}}]
+- when: {last: "new"}
+  calls: [{name: new_answer, arguments: {content: "first"}}]
+- calls: [{name: vote, arguments: {agent_id: agent1, reason: "good"}}]
+  repeat: true
+"#;
+    project(&[replies.to_owned()], "")
+        .args(["--sandbox", "landlock"])
+        .success()
+        .has_file("src/added.sh", "echo new\n")
+        .has_no("linked");
+}
+
+#[test]
 fn an_agent_whose_layer_cannot_be_made_works_without() {
     if !is_root() {
         return;

@@ -184,11 +184,6 @@ fn a_required_check_that_cannot_be_run_ends_the_run_before_it_begins() {
     for (keys, flags, reason) in [
         (off, &[][..], "with the sandbox off"),
         ("", &["--sandbox", "off"], "with the sandbox off"),
-        (
-            "",
-            &["--sandbox", "landlock"],
-            "at sandbox level `landlock`",
-        ),
     ] {
         let refused = project(checks, keys).args(flags).failure(3);
         let message = "required check `holds` cannot run on the work of `one`: ";

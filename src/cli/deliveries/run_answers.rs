@@ -76,9 +76,10 @@ impl RunAnswers {
         agents.join(", ")
     }
 
-    /// Returns the names of all answers.
+    /// Returns the names of all answers, sorted.
     pub(super) fn labels(&self) -> String {
-        let labels: Vec<AnswerLabel> = self.list.iter().map(|answer| answer.label).collect();
+        let mut labels: Vec<AnswerLabel> = self.list.iter().map(|answer| answer.label).collect();
+        labels.sort();
         join_with_commas(&labels)
     }
 }

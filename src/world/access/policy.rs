@@ -2,6 +2,7 @@
 //! nothing.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::answer_changes::ChangeLayers;
@@ -12,6 +13,7 @@ use crate::id::AnswerLabel;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::Grant;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
+use crate::tools::call::FinalSymlink;
 use crate::tools::media::MediaKind;
 use crate::tools::tool_selection::CommandOffering;
 use crate::tools::vendor_tool::VendorTool;
@@ -26,7 +28,7 @@ use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::follow::FollowBase;
+use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
 use crate::world::sys::grant::{OpenGrant, grant_directory};
 use crate::world::sys::meta::FileMetadata;
 
@@ -100,10 +102,43 @@ impl GatePolicy {
         &self,
     ) -> std::result::Result<FollowBase, FileSystemError> {
         let overlay = self.overlay.as_ref();
-        match overlay.and_then(|overlay| overlay.follow_base(&self.base)) {
-            Some(base) => base,
-            None => DirectoryHandle::open(&self.base).map(FollowBase::Machine),
+        if let Some(base) = overlay.and_then(|overlay| overlay.follow_base(&self.base)) {
+            return base;
         }
+        let directory = match self.relocated_path(self.base.as_path()) {
+            Some(path) => DirectoryHandle::open_own(&path),
+            None => DirectoryHandle::open(&self.base),
+        };
+        directory.map(FollowBase::Machine)
+    }
+
+    /// Follows `path`, which begins at `base` unless it is absolute. Where commands find an overlaid
+    /// tree at another path, the symlinks there count, and both paths lead to the same place.
+    pub(in crate::world) fn follow(
+        &self,
+        base: &FollowBase,
+        path: &Path,
+        link: FinalSymlink,
+    ) -> std::result::Result<FollowedPath, FileSystemError> {
+        let relocated = self.relocated_path(path);
+        let path = relocated.as_ref().map_or(path, AbsPath::as_path);
+        let original = |real: RealPath| {
+            let overlay = self.overlay.as_ref();
+            let original = overlay.and_then(|overlay| overlay.original_path(&real));
+            original.unwrap_or(real)
+        };
+        Ok(match follow_path(base, path, link)? {
+            FollowedPath::Place(real) => FollowedPath::Place(original(real)),
+            FollowedPath::Blocked(real, obstacle) => {
+                FollowedPath::Blocked(original(real), obstacle)
+            }
+            FollowedPath::Broken => FollowedPath::Broken,
+        })
+    }
+
+    fn relocated_path(&self, path: &Path) -> Option<AbsPath> {
+        let path = AbsPath::new(path)?;
+        self.overlay.as_ref()?.relocated_path(&path)
     }
 
     /// Opens the directory where files are staged before they are moved into place. Without one

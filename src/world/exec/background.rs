@@ -11,7 +11,7 @@ use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
-    OMISSIONS_SHOWN_MAX, ShellInvocation, command_context, commands, compile_policy,
+    OMISSIONS_SHOWN_MAX, ShellInvocation, command_context, commands, compile_command_policy,
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
@@ -33,7 +33,7 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
     } else {
         (gate.clone(), no_hook)
     };
-    let policy = compile_policy(&gate, commands, command_context)?;
+    let policy = compile_command_policy(&gate, commands, command_context)?;
     let background = commands.background();
     let command = ExecCommand {
         line: invocation.line,

@@ -17,6 +17,7 @@ use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes
 use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
+use crate::world::exec::relocated_trees::{relocation_note, show_copies};
 use crate::world::exec::tool_result::{
     ToolError, ToolResult, cannot_complete, cannot_run, display_path,
 };
@@ -103,7 +104,7 @@ pub(super) fn run_and_sync<T>(
     run: impl FnOnce(&Gate, &SandboxPolicy) -> Result<T, ToolError>,
 ) -> Result<(T, CommandChanges), ToolError> {
     if !writes_user_trees(gate, commands) {
-        let policy = compile_policy(gate, commands, context)?;
+        let policy = compile_command_policy(gate, commands, context)?;
         return Ok((run(gate, &policy)?, CommandChanges::default()));
     }
     // Only one command at a time may write to the user's trees.
@@ -121,7 +122,18 @@ pub(super) fn run_and_sync<T>(
     }
 }
 
-/// Compiles the sandbox policy of a command.
+/// Compiles the sandbox policy of a command of the agent itself.
+pub(super) fn compile_command_policy(
+    gate: &Gate,
+    commands: &ExecEnvironment,
+    context: CommandContext,
+) -> Result<SandboxPolicy, ToolError> {
+    let mut policy = compile_policy(gate, commands, context)?;
+    show_copies(gate, &mut policy)?;
+    Ok(policy)
+}
+
+/// Compiles the sandbox policy of a process.
 pub(super) fn compile_policy(
     gate: &Gate,
     commands: &ExecEnvironment,
@@ -217,7 +229,8 @@ fn observation(
         ("command", invocation.line.into()),
         ("work_dir", display_path(gate, invocation.dir.real()).into()),
     ];
-    let notes = command_changes.notes(gate, OMISSIONS_SHOWN_MAX);
+    let mut notes = command_changes.notes(gate, OMISSIONS_SHOWN_MAX);
+    notes.extend(relocation_note(gate, invocation.line));
     Observation {
         changes: command_changes.changes,
         ..process_observation(output, call_fields, notes)

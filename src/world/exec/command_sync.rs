@@ -8,7 +8,8 @@
 //! - `overlay` mounts an overlay, and so does `namespaces` where the kernel allows it. Otherwise
 //!   `namespaces`, and containers always, get a copy of each tree, whose changes are recorded in
 //!   the format of an overlay's layer.
-//! - `landlock` has no mount namespace, so commands only read the trees there; nothing is applied.
+//! - `landlock` has no mount namespace, so commands of single calls only read the trees there; those
+//!   of a run find a copy at another path (`relocated_trees`). Nothing is applied.
 //! - Without a sandbox (`off`) a command writes to the trees itself, and its changes are detected
 //!   by [`TreeInventory`], which serves nothing else.
 
@@ -91,9 +92,10 @@ impl PostCommandSync {
         let audience = commands.overlay_audience();
         let directories = commands.directories();
         let directory = match (retention, audience) {
-            (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => {
-                directories.new_overlay_directory()
-            }
+            (
+                OverlayRetention::UntilCommandEnds,
+                OverlayAudience::Sandbox | OverlayAudience::Landlock,
+            ) => directories.new_overlay_directory(),
             (OverlayRetention::UntilAgentEnds, _) | (_, OverlayAudience::Container) => {
                 let roots = user_trees(gate);
                 directories

@@ -19,6 +19,7 @@ mod command_sync;
 mod folding;
 mod masks;
 mod process_report;
+mod relocated_trees;
 mod command;
 mod answer_trial;
 mod background;

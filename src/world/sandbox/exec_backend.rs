@@ -73,6 +73,9 @@ impl ExecBackend {
     /// Returns how the processes see an overlay.
     pub fn overlay_audience(&self) -> OverlayAudience {
         match self {
+            ExecBackend::Sandbox(sandbox) if sandbox.level() == SandboxLevel::Landlock => {
+                OverlayAudience::Landlock
+            }
             ExecBackend::Sandbox(_) => OverlayAudience::Sandbox,
             ExecBackend::Container(_) | ExecBackend::Server(_) => OverlayAudience::Container,
         }

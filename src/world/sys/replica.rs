@@ -98,6 +98,26 @@ impl TreeReplica {
         Ok(Self { dir, baseline })
     }
 
+    /// Removes entries. Later layers say nothing of them.
+    pub(crate) fn remove(&self, is_removed: impl Fn(&RelPath) -> bool) -> Result<()> {
+        let mut baseline = self.lock_baseline();
+        for (rel, _) in baseline.extract_if(.., |rel, _| is_removed(rel)) {
+            let removal = match self.dir.parent_of(&rel) {
+                Ok((parent, name)) => {
+                    remove_existing(&self.dir, &rel, &parent, name, false).map(drop)
+                }
+                // The directory around it was removed before.
+                Err(FileSystemError::Missing) => Ok(()),
+                Err(error) => Err(error),
+            };
+            removal.map_err(|error| {
+                let message = format!("`{rel}` cannot be left out of a copy: {error}");
+                Error::new(ErrorKind::Io, message)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Returns the directory of the copy.
     pub(crate) fn dir(&self) -> &DirectoryHandle {
         &self.dir

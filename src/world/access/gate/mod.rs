@@ -72,7 +72,7 @@ use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
+use crate::world::sys::follow::{FollowBase, FollowedPath};
 use crate::world::sys::grant::OpenGrant;
 use crate::world::sys::meta::FileMetadata;
 
@@ -751,7 +751,11 @@ impl Gate {
             let refusal = AccessRefusal::new("parent-names", "`..` is not allowed in a path");
             return (None, Err(refusal));
         }
-        let (real, obstacle) = match follow_path(&self.state.follow_base, path, link) {
+        let followed = self
+            .state
+            .policy
+            .follow(&self.state.follow_base, path, link);
+        let (real, obstacle) = match followed {
             Ok(FollowedPath::Place(real)) => (real, None),
             Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
             Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),

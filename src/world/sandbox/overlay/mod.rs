@@ -4,7 +4,8 @@
 //! paths of the trees, in a mount namespace of their own.
 //!
 //! Where the kernel supports it, a tree is covered by an overlay mount. Elsewhere a copy replaces
-//! it, and the changes in the copy are written in the same format.
+//! it, and the changes in the copy are written in the same format. At level `landlock`, which has no
+//! mounts, commands find the copy at its own path.
 
 mod tree;
 pub mod capture;
@@ -17,8 +18,9 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::answer_changes::ChangeLayers;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
-use crate::sandbox_policy::OverlayLayer;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
+use crate::sandbox_policy::{FileIdentity, OverlayLayer};
 use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::Sandbox;
@@ -124,6 +126,8 @@ pub enum OverlayAudience {
     Sandbox,
     /// Commands in a container, whose engine can only mount directories.
     Container,
+    /// Commands at level `landlock`, which find copies at their own paths.
+    Landlock,
 }
 
 /// How a tree is overlaid.
@@ -145,6 +149,17 @@ pub struct OverlaidTree<'s> {
     pub upper: &'s AbsPath,
     /// How it is overlaid.
     pub kind: OverlayMethod,
+}
+
+/// A copied tree that commands find at the path of the copy.
+#[derive(Clone, Debug)]
+pub(in crate::world) struct RelocatedTree {
+    /// The tree.
+    pub(in crate::world) root: RealPath,
+    /// The copy.
+    pub(in crate::world) copy: AbsPath,
+    /// The identity of the copy.
+    pub(in crate::world) identity: FileIdentity,
 }
 
 impl WriteOverlay {
@@ -177,6 +192,12 @@ impl WriteOverlay {
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         let overlay = Self::mount(trees, excluded, spec.audience, spec.origin, spec.directory)?;
+        if spec.audience == OverlayAudience::Landlock {
+            let manager = PathPermissionManager::new(spec.grants.to_vec(), Phase::Final);
+            let is_closed = |path: &RealPath| !manager.allows(path, Permission::Read);
+            let mut trees = overlay.0.trees.iter();
+            trees.try_for_each(|tree| tree.remove_from_copy(is_closed))?;
+        }
         overlay.apply(spec.changes)?;
         Ok(Some(overlay))
     }
@@ -212,14 +233,19 @@ impl WriteOverlay {
         directory: &AbsPath,
     ) -> Result<Self> {
         for tree in &mut trees {
-            if audience == OverlayAudience::Container {
-                tree.replace_with_copy("containers cannot be shown an overlay")?;
-            } else if let Some(reason) = tree.overlay_obstacle()? {
+            let obstacle = match audience {
+                OverlayAudience::Container => Some("containers cannot be shown an overlay".into()),
+                OverlayAudience::Landlock => Some("level `landlock` has no mounts".into()),
+                OverlayAudience::Sandbox => tree.overlay_obstacle()?,
+            };
+            if let Some(reason) = obstacle {
                 tree.replace_with_copy(reason)?;
             }
         }
         let namespace = match audience {
-            OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
+            OverlayAudience::Container | OverlayAudience::Landlock => {
+                Err("nothing is mounted for them".to_owned())
+            }
             OverlayAudience::Sandbox => open_namespace(origin, &mut trees, &excluded)?,
         };
         Ok(Self(Arc::new(WriteOverlayInner {
@@ -285,6 +311,7 @@ impl WriteOverlay {
         match self.0.audience {
             OverlayAudience::Sandbox => self.0.trees.iter().all(TreeOverlay::is_visible),
             OverlayAudience::Container => true,
+            OverlayAudience::Landlock => self.copies().len() == self.0.trees.len(),
         }
     }
 
@@ -383,6 +410,50 @@ impl WriteOverlay {
     pub(in crate::world) fn copies(&self) -> BTreeMap<AbsPath, AbsPath> {
         let copies = self.0.trees.iter().filter_map(TreeOverlay::whole_tree_copy);
         copies.collect()
+    }
+
+    /// Returns the copied trees that commands find at the paths of the copies.
+    pub(in crate::world) fn relocated_trees(
+        &self,
+    ) -> std::result::Result<Vec<RelocatedTree>, FileSystemError> {
+        let relocated_trees = self.relocations().map(|(root, copy)| {
+            let directory = DirectoryHandle::open_own(&copy)?;
+            Ok(RelocatedTree {
+                root: root.clone(),
+                copy,
+                identity: FileMetadata::from_handle(&directory)?.identity(),
+            })
+        });
+        relocated_trees.collect()
+    }
+
+    /// Returns the path at which commands find `path`, if they find it elsewhere.
+    pub(in crate::world) fn relocated_path(&self, path: &AbsPath) -> Option<AbsPath> {
+        self.relocations().find_map(|(root, copy)| {
+            let mut excluded = self.0.excluded.iter();
+            let is_excluded = |excluded: &RealPath| {
+                is_inside(excluded, root) && path.is_within(&excluded.to_abs())
+            };
+            let below = path
+                .below(&root.to_abs())
+                .filter(|_| !excluded.any(is_excluded));
+            Some(copy.join(below?.as_path()))
+        })
+    }
+
+    /// Returns the path in the user's trees of what commands find at `path`, if they find it
+    /// elsewhere.
+    pub(in crate::world) fn original_path(&self, path: &RealPath) -> Option<RealPath> {
+        let path = path.to_abs();
+        self.relocations()
+            .find_map(|(root, copy)| Some(root.join(&path.below(&copy)?)))
+    }
+
+    /// Returns the trees that commands find elsewhere, deepest first, each with its copy.
+    fn relocations(&self) -> impl Iterator<Item = (&RealPath, AbsPath)> {
+        let is_relocated = self.0.audience == OverlayAudience::Landlock;
+        let trees = self.0.trees.iter().filter(move |_| is_relocated);
+        trees.filter_map(|tree| Some((&tree.root, tree.whole_tree_copy()?.1)))
     }
 
     fn namespace(&self) -> Option<&OverlayNamespace> {

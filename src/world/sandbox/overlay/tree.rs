@@ -133,6 +133,14 @@ impl TreeOverlay {
         Ok(())
     }
 
+    /// Removes entries from its copy, if it has one, which then do not count as changed.
+    pub(super) fn remove_from_copy(&self, is_removed: impl Fn(&RealPath) -> bool) -> Result<()> {
+        match &self.copy {
+            Some(copy) => copy.replica.remove(|rel| is_removed(&self.root.join(rel))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns why it is copied, if it is.
     pub(super) fn copy_reason(&self) -> Option<&str> {
         self.copy.as_ref().map(|copy| copy.reason.as_str())
