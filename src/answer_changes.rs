@@ -16,23 +16,13 @@ pub struct AnswerChanges {
     pub layers: ChangeLayers,
     /// The layers for the checks that take some of the files from the user's trees, by the names of
     /// these checks.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fixed_layers: BTreeMap<String, ChangeLayers>,
     /// The beginning of the unified diff, as other agents read it.
     pub diff: String,
     /// How much would change.
     pub counts: ChangeCounts,
     /// How many names the agent changed that stay private, because git ignores them.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub private: usize,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// Layers over the user's trees that hold what a delivery would change, and nothing else. Nothing

@@ -30,8 +30,8 @@ pub struct UserMessage {
     pub to: MessageRecipient,
     /// The text.
     pub text: Arc<str>,
-    /// Where it came from; `None` if an earlier version recorded it.
-    pub by: Option<InputChannel>,
+    /// Where it came from.
+    pub by: InputChannel,
 }
 
 /// Recipients of a message.
@@ -392,7 +392,7 @@ mod tests {
         UserMessage {
             to: to.map(agent).into(),
             text: text.into(),
-            by: Some(InputChannel::Web),
+            by: InputChannel::Web,
         }
     }
 

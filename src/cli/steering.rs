@@ -148,7 +148,7 @@ impl SteeringInput {
         };
         let results = recipients.into_iter().map(|to| {
             let text = content.as_str().into();
-            let by = Some(InputChannel::InboxDir);
+            let by = InputChannel::InboxDir;
             let message = UserMessage { to: to?, text, by };
             self.sender.send(message).map_err(|error| error.to_string())
         });

@@ -170,7 +170,7 @@ pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessa
     UserMessage {
         to,
         text: text.into(),
-        by: Some(InputChannel::Terminal),
+        by: InputChannel::Terminal,
     }
 }
 

@@ -32,7 +32,6 @@ pub enum PathState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegularFileState {
     /// Its inode number; `None` if the file is a copy that got another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
     /// Its length in bytes.
     pub size_bytes: u64,

@@ -102,9 +102,8 @@ pub enum RunEvent {
         agent: Option<AgentId>,
         /// The message.
         text: Arc<str>,
-        /// Where it came from; `None` in logs of earlier versions.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<InputChannel>,
+        /// Where it came from.
+        by: InputChannel,
     },
     /// An agent was shown messages of the user, before its next request.
     UserMessagesShown {

@@ -18,7 +18,6 @@ pub struct OpenedPath {
     /// The turn that gave this permission, from 1.
     pub turn: u32,
     /// Whether the user confirmed that it is opened although a context path closes it.
-    #[serde(default)]
     pub is_confirmed: bool,
 }
 

@@ -185,7 +185,7 @@ struct StoredPathRule {
     /// The part of the glob to match below `anchor`; an empty string matches everything.
     rest: String,
     /// The paths that a person approved, for an `ask` rule.
-    #[serde(rename = "agreed", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "agreed")]
     approved_paths: Vec<AbsPath>,
 }
 

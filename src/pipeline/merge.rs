@@ -188,7 +188,7 @@ impl StageMerger<'_> {
             role: self.stage_run.stage.role.name.clone(),
             copy: instance.copy,
             copies: instance.copies,
-            agent: Some(stage_result.agent.clone()),
+            agent: stage_result.agent.clone(),
             satisfied: RoleVerdict::parse(&stage_result.answer) == RoleVerdict::Satisfied,
             tree_state: work_state.to_string(),
         });

@@ -248,7 +248,7 @@ mod tests {
         UserMessage {
             to: to.map(agent).into(),
             text: text.into(),
-            by: Some(InputChannel::Web),
+            by: InputChannel::Web,
         }
     }
 
@@ -315,7 +315,7 @@ mod tests {
                 number,
                 agent: to.map(agent),
                 text: "x".into(),
-                by: None,
+                by: InputChannel::Web,
             })
         };
         let shown = |id, numbers: &[u32]| {

@@ -450,14 +450,9 @@ impl PipelineRun {
             .iter()
             .rev()
             .find_map(|(entry, text)| Some((entry.merge()?, text)));
-        let answer = last_merge.and_then(|(merge, text)| {
-            let mut stages = self.spec().stages.iter();
-            let stage = stages.find(|stage| stage.role.name == merge.role)?;
-            Some(FinalAnswer {
-                // Journals of earlier versions do not name the agent.
-                agent: merge.agent.as_ref().or(stage.agents.first())?.clone(),
-                text: Arc::from(text.as_str()),
-            })
+        let answer = last_merge.map(|(merge, text)| FinalAnswer {
+            agent: merge.agent.clone(),
+            text: Arc::from(text.as_str()),
         });
         // The answer of an earlier stage is not the answer of a pipeline that did not reach its
         // end.

@@ -53,8 +53,8 @@ pub struct MergeEntry {
     pub copy: u32,
     /// The number of copies that worked at the same time.
     pub copies: u32,
-    /// The agent whose answer is the text; `None` in journals of earlier versions.
-    pub agent: Option<AgentId>,
+    /// The agent whose answer is the text.
+    pub agent: AgentId,
     /// Whether the role is satisfied with the work.
     pub satisfied: bool,
     /// An identifier of the tree's state without the documents that roles leave for each other;
@@ -115,9 +115,7 @@ impl JournalEntry {
                     role: role()?,
                     copy: copy.parse().ok()?,
                     copies: copies.parse().ok()?,
-                    agent: trailers
-                        .get("Agent")
-                        .and_then(|agent| AgentId::parse(agent).ok()),
+                    agent: AgentId::parse(trailers.get("Agent")?).ok()?,
                     satisfied: match trailers.get("Word")? {
                         SATISFIED => true,
                         FEEDBACK => false,
@@ -175,8 +173,7 @@ impl JournalEntry {
         if let JournalEntry::Merge(merge) = self {
             let verdict = if merge.satisfied { SATISFIED } else { FEEDBACK };
             trailers.push(("Copy", format!("{}/{}", merge.copy, merge.copies)));
-            let agent = merge.agent.as_ref();
-            trailers.extend(agent.map(|agent| ("Agent", agent.to_string())));
+            trailers.push(("Agent", merge.agent.to_string()));
             trailers.push(("Word", verdict.to_owned()));
             trailers.push(("Work", merge.tree_state.clone()));
         }
@@ -285,7 +282,7 @@ mod tests {
             role: role(name),
             copy,
             copies,
-            agent: Some(AgentId::parse("ann").unwrap()),
+            agent: AgentId::parse("ann").unwrap(),
             satisfied,
             tree_state: "a1".repeat(20),
         })
@@ -313,9 +310,8 @@ mod tests {
         let (entry, text) = JournalEntry::parse(&message).unwrap();
         assert_eq!(entry, merge(1, "user", 1, 1, false));
         assert_eq!(text, forged);
-        let earlier_message = message.replace("Massgen-Agent: ann\n", "");
-        let (entry, _) = JournalEntry::parse(&earlier_message).unwrap();
-        assert_eq!(entry.merge().unwrap().agent, None);
+        let without_agent = message.replace("Massgen-Agent: ann\n", "");
+        assert_eq!(JournalEntry::parse(&without_agent), None);
         assert_eq!(JournalEntry::parse("[user] x\n\nIt works.\n"), None);
         assert_eq!(JournalEntry::parse("x\n\nMassgen-Event: merge"), None);
         assert_eq!(JournalEntry::parse(""), None);

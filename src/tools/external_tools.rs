@@ -103,15 +103,12 @@ struct NotebookInput {
 #[derive(Deserialize)]
 struct SearchInput {
     pattern: String,
-    #[serde(default)]
     path: Option<String>,
-    #[serde(default)]
     glob: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct DirectoryInput {
-    #[serde(default)]
     path: Option<String>,
 }
 

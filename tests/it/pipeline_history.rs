@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
+use massgen::id::AgentId;
 use massgen::orchestrator::record_context::RunInvocation;
 use massgen::path::{AbsPath, RelPath};
 use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
@@ -143,7 +144,7 @@ impl PipelineFixture {
             role: role(name),
             copy: 1,
             copies: 1,
-            agent: None,
+            agent: AgentId::parse("ann").unwrap(),
             satisfied: false,
             tree_state: tree.to_string(),
         });

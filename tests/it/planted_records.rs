@@ -144,7 +144,8 @@ fn replaying_a_planted_run_starts_no_program() {
 #[test]
 fn replaying_a_planted_run_opens_and_writes_no_path() {
     let opening = |path: &Path| {
-        let opened = json!([{"path": path, "permission": "write", "turn": 1}]);
+        let opened =
+            json!([{"path": path, "permission": "write", "turn": 1, "is_confirmed": false}]);
         move |text: &str| text.replace("opened: []", &format!("opened: {opened}"))
     };
     let outside = "is outside the current directory";
@@ -183,7 +184,7 @@ fn replaying_a_planted_run_opens_and_writes_no_path() {
 /// Makes a session open the whole project for writing.
 fn opening_all(project: &Project, text: &str) -> String {
     let mut metadata: Value = serde_json::from_str(text).unwrap();
-    metadata["opened"] = json!([{"path": project.path(""), "permission": "write", "turn": 1}]);
+    metadata["opened"] = json!([{"path": project.path(""), "permission": "write", "turn": 1, "is_confirmed": false}]);
     metadata.to_string()
 }
 

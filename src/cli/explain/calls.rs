@@ -31,9 +31,8 @@ struct ExplainRequest<'a> {
     tool: Cow<'a, str>,
     #[serde(borrow)]
     args: &'a RawValue,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     agent: Option<Cow<'a, str>>,
-    #[serde(default)]
     phase: Option<Phase>,
 }
 

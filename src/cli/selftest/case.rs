@@ -105,7 +105,6 @@ pub struct SelftestCase {
 struct CaseList {
     class: String,
     expect: ExpectedOutcome,
-    #[serde(default)]
     phase: Option<Phase>,
     cases: Vec<CaseEntry>,
 }

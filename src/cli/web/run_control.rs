@@ -153,7 +153,7 @@ pub(super) async fn send_message(
     let message = UserMessage {
         to: MessageRecipient::from(agent),
         text: request.text.into(),
-        by: Some(InputChannel::Web),
+        by: InputChannel::Web,
     };
     match run.send(message) {
         Some(Ok(())) => Ok(JsonReply(json!({"sent": true}))),

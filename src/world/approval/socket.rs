@@ -26,7 +26,6 @@ pub struct ApprovalReply {
     /// The decision.
     pub answer: ApprovalAnswer,
     /// Why the call is refused, if it is; the model reads it.
-    #[serde(default)]
     pub reason: Option<String>,
 }
 

@@ -58,7 +58,7 @@ pub(super) enum JournalRecord {
         #[serde(rename = "way")]
         direction: StepDirection,
         /// The numbers of the steps that are applied; all if absent.
-        #[serde(rename = "only", default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "only")]
         selected_steps: Option<Vec<u32>>,
     },
     /// Something failed: the transaction is being rolled back.
@@ -127,7 +127,6 @@ pub(super) struct DeliveryStep {
     pub(super) ours: PathState,
     /// How many hunks of the agents' version it takes; `None` if it takes the whole version, or if
     /// the hunks are not those of the agents' version alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) hunks: Option<HunkCount>,
 }
 

@@ -74,7 +74,6 @@ pub struct SourceDirectory {
     #[serde(rename = "written")]
     pub layout: SourceLayout,
     /// Its subdirectories that are not delivered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<RelPath>,
 }
 
@@ -98,9 +97,7 @@ struct WritePathRecord {
     protected: Vec<RelPath>,
     hidden: Vec<RelPath>,
     unprotected: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ruled: Vec<PathRule>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<SourceDirectory>,
 }
 
@@ -110,7 +107,6 @@ struct DeliveryFile {
     seal: DirectorySeal,
     began_ns: i64,
     restart: u32,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out_of_answers: Vec<RelPath>,
     write_paths: Vec<WritePathRecord>,
 }

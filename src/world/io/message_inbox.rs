@@ -56,7 +56,6 @@ pub struct InboxMessage {
     /// The text.
     pub content: String,
     /// The agents that it is for; `None` for all.
-    #[serde(default)]
     pub target_agents: Option<Vec<String>>,
     /// The name of its file.
     #[serde(skip)]

@@ -39,9 +39,7 @@ struct TokenFileEntry {
     /// The challenge with which the server rejected an unauthenticated client.
     #[serde(skip_serializing_if = "Option::is_none")]
     challenge: Option<String>,
-    /// The endpoint that may refresh the tokens: the one that issued them, and no other. Missing in
-    /// a file of an earlier version.
-    #[serde(default)]
+    /// The endpoint that may refresh the tokens: the one that issued them, and no other.
     token_endpoint: String,
     #[serde(rename = "given")]
     credentials: StoredCredentials,

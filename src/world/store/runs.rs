@@ -212,8 +212,7 @@ impl RunDir {
             Err(error) => {
                 let error = state_files::file_error("read", path.as_path(), error);
                 return Err(replay_error("it does not record how it started")
-                    .with_source(error)
-                    .with_hint("it may have been recorded by an earlier version of massgen"));
+                    .with_source(error));
             }
         };
         let text = String::from_utf8_lossy(&bytes);

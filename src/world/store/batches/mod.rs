@@ -80,7 +80,6 @@ pub struct BatchRecord {
     /// The file with model prices that the user named, if any.
     pub models: Option<String>,
     /// The paths that the texts of tasks may open for reading by mentioning them.
-    #[serde(default)]
     pub allowed_mentions: Vec<AbsPath>,
     /// Maximum number of repetitions of a cell after faults of its node.
     pub retries: u32,
