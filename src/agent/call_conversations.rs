@@ -287,7 +287,6 @@ impl CallConversations {
             events,
             subagents: None,
             compaction_trigger: self.compaction_trigger.for_subagent(),
-            debug_pause: None,
             vendor_requests: VendorRequestCount::default(),
             call_progress: CallProgress::default(),
             paid_media: None,

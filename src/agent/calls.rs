@@ -247,11 +247,7 @@ impl ModelSession {
                 let (_, effects) = self.execute_live(&request, call).await;
                 (result, effects)
             }
-            None => {
-                let result_and_effects = self.execute_live(&request, call).await;
-                self.pause_for_test().await;
-                result_and_effects
-            }
+            None => self.execute_live(&request, call).await,
         };
         (request, result, effects)
     }

@@ -22,7 +22,6 @@ pub mod subagents;
 pub mod vendor_tools;
 mod media;
 pub mod separate_requests;
-pub mod debug_pause;
 pub mod user_messages;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +34,6 @@ use crate::agent::budget::AgentBudget;
 use crate::agent::call_progress::CallProgress;
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
-use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
@@ -100,8 +98,6 @@ pub struct ModelSession {
     pub subagents: Option<SubagentSetup>,
     /// When it is compacted, and how far.
     pub compaction_trigger: CompactionTrigger,
-    /// Its pause for a test, if the config asks for one.
-    pub debug_pause: Option<DebugPause>,
     /// The number of its requests that used tools of its vendor or had media made.
     pub vendor_requests: VendorRequestCount,
     /// Whether its calls get it anywhere.

@@ -52,8 +52,6 @@ pub struct AgentConfig {
     pub commands: Option<CommandLineConfig>,
     /// How its programs are run; if set, the agent makes all its calls through programs.
     pub programs: Option<CodeModeConfig>,
-    /// The pause that it makes in a test.
-    pub debug_delay: Option<DebugDelay>,
     /// Whether it is asked, as the final agent, to merge the files of all agents into one.
     pub merges_files: bool,
     /// The hosts whose pages it may read with `fetch_url`.
@@ -91,13 +89,4 @@ impl ToolFilter {
         let is_listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
         self.allowed.as_deref().is_none_or(is_listed) && !is_listed(&self.excluded)
     }
-}
-
-/// A pause of an agent, for tests.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DebugDelay {
-    /// The number of calls before the pause.
-    pub calls: u32,
-    /// The length of the pause, in seconds.
-    pub seconds: f64,
 }

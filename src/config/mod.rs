@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-pub use crate::config::agent::{AgentConfig, DebugDelay, ToolFilter};
+pub use crate::config::agent::{AgentConfig, ToolFilter};
 pub use crate::config::backend::{
     BackendConfig, KeyHosts, MediaModels, ReplyTimeouts, ScriptSource,
 };

@@ -365,7 +365,6 @@ fn agent_config(
         tools: ToolFilter::default(),
         commands: has_workspace.then(CommandLineConfig::default),
         programs: None,
-        debug_delay: None,
         merges_files: false,
         pages: NetworkPolicy::Off,
         servers: Vec::new(),

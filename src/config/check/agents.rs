@@ -16,9 +16,7 @@ use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
-use crate::config::{
-    AgentConfig, Config, ContextPath, DebugDelay, DeliveryMode, Strategy, ToolFilter,
-};
+use crate::config::{AgentConfig, Config, ContextPath, DeliveryMode, Strategy, ToolFilter};
 use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::folded::FoldedPath;
@@ -27,10 +25,6 @@ use crate::permissions::history::ReadBeforeDelete;
 use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
 use crate::tools::spec::TOOLS;
 use crate::tools::tool_selection::{is_own_tool, own_tools};
-
-/// The number of calls after which an agent with a debugging delay pauses, unless the config says
-/// otherwise.
-const DEBUG_DELAY_CALLS_DEFAULT: u32 = 3;
 
 /// The server that offers MassGen's file tools.
 const FILE_SERVER: &str = "workspace_tools";
@@ -323,7 +317,6 @@ impl ConfigChecker<'_> {
             tools,
             commands,
             programs,
-            debug_delay: debug_delay(&backend_view),
             merges_files: backend_view.flag(&backend::ENABLE_FILE_GENERATION) == Some(true),
             pages,
             servers,
@@ -540,20 +533,6 @@ pub(super) fn is_external_agent(backend: &MappingView<'_>) -> bool {
 /// Returns whether two ids would share a directory on a case-insensitive file system.
 fn same_name(a: &AgentId, b: &AgentId) -> bool {
     a.as_str().eq_ignore_ascii_case(b.as_str())
-}
-
-/// Returns the pause of an agent that its backend asks for.
-fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
-    let seconds = backend
-        .float(&backend::DEBUG_DELAY_SECONDS)
-        .filter(|seconds| *seconds > 0.0)?;
-    let calls = backend
-        .integer(&backend::DEBUG_DELAY_AFTER_N_TOOLS)
-        .and_then(|calls| u32::try_from(calls).ok());
-    Some(DebugDelay {
-        calls: calls.unwrap_or(DEBUG_DELAY_CALLS_DEFAULT),
-        seconds,
-    })
 }
 
 /// Returns `agent` with the servers of earlier agents in place of its own equal ones, so that they

@@ -8,7 +8,7 @@ use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::media::MAKES_MEDIA;
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::shape::{
-    self, Decimal, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
+    self, Flag, Integer, NodeList, Section, Text, TextList, TextOrList, Tree,
 };
 use crate::config::keys::{
     ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, commands,
@@ -163,22 +163,6 @@ pub(crate) const AUDIO_GENERATION_MODEL: TypedKey<Text> = TypedKey::optional(
 )
 .with_default(AUDIO_MODEL_DEFAULT);
 
-pub(crate) const DEBUG_DELAY_SECONDS: TypedKey<Decimal> = TypedKey::optional(
-    &["debug_delay_seconds"],
-    shape::decimal(0.0, 3600.0),
-    "For tests: how long the agent pauses, once in a conversation.",
-    Harmless,
-)
-.with_default("0");
-
-pub(crate) const DEBUG_DELAY_AFTER_N_TOOLS: TypedKey<Integer> = TypedKey::optional(
-    &["debug_delay_after_n_tools"],
-    shape::integer(1, 1_000),
-    "For tests: the number of calls after which it pauses.",
-    Harmless,
-)
-.with_default("3");
-
 pub(crate) const ENABLE_FILE_GENERATION: TypedKey<Flag> = TypedKey::optional(
     &["enable_file_generation"],
     shape::flag(),
@@ -295,8 +279,6 @@ pub static BACKEND: KeySection = KeySection {
             .row(),
         media::VIDEO_VENDOR,
         ENABLE_FILE_GENERATION.row(),
-        DEBUG_DELAY_SECONDS.row(),
-        DEBUG_DELAY_AFTER_N_TOOLS.row(),
         ENFORCE_READ_BEFORE_DELETE.row(),
         agents::SYSTEM_MESSAGE
             .with_doc("Same as `system_message` of the agent, which takes precedence.")
@@ -518,6 +500,12 @@ pub static BACKEND: KeySection = KeySection {
             ],
             ValueShape::Any,
             "it concerns how MassGen works inside",
+            IgnoredEffect::Nothing,
+        ),
+        ConfigKey::unsupported(
+            &["debug_delay_seconds", "debug_delay_after_n_tools"],
+            ValueShape::Any,
+            "no agent pauses for a test; `delay_ms` in the script of a `scripted` backend delays a reply",
             IgnoredEffect::Nothing,
         ),
         ConfigKey::unsupported(

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::budget::AgentBudget;
 use crate::agent::call_progress::CallProgress;
 use crate::agent::compaction_trigger::CompactionTrigger;
-use crate::agent::debug_pause::DebugPause;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::vendor_tools::VendorRequestCount;
@@ -159,7 +158,6 @@ impl AgentTeam {
             events: connection.events,
             subagents,
             compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
-            debug_pause: member.config.debug_delay.map(DebugPause::new),
             vendor_requests: VendorRequestCount::default(),
             call_progress: CallProgress::default(),
             paid_media: self.paid_media(member, phase),

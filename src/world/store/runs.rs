@@ -211,8 +211,7 @@ impl RunDir {
             Ok(None) => return Err(replay_error("its `replay.yaml` is too large")),
             Err(error) => {
                 let error = state_files::file_error("read", path.as_path(), error);
-                return Err(replay_error("it does not record how it started")
-                    .with_source(error));
+                return Err(replay_error("it does not record how it started").with_source(error));
             }
         };
         let text = String::from_utf8_lossy(&bytes);

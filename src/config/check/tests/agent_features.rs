@@ -124,23 +124,6 @@ fn uploaded_files_are_paths_or_encrypted_urls() {
 }
 
 #[test]
-fn a_pause_for_a_test_has_a_length_and_a_place() {
-    let delay = |keys: &str| {
-        let loaded = try_load(&with_backend(keys)).unwrap();
-        let delay = loaded.config.agents[0].debug_delay;
-        delay.map(|delay| (delay.calls, delay.seconds.to_string()))
-    };
-    assert_eq!(delay("debug_delay_after_n_tools: 2"), None);
-    assert_eq!(delay("debug_delay_seconds: 0"), None);
-    assert_eq!(
-        delay("debug_delay_seconds: 0.5"),
-        Some((3, "0.5".to_owned()))
-    );
-    let both = "debug_delay_seconds: 30\ndebug_delay_after_n_tools: 2";
-    assert_eq!(delay(both), Some((2, "30".to_owned())));
-}
-
-#[test]
 fn memory_says_when_conversations_are_compacted_and_what_outlives_them() {
     let with = |memory: &str| format!("{}memory: {memory}\n", with_backend("cwd: w"));
     let read = |memory: &str| {
