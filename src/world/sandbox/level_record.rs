@@ -13,8 +13,7 @@ use crate::permissions::grant::{Grant, Permission};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::machine_facts::machine_facts;
 use crate::world::sys::proc::is_in_first_user_namespace;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::private_directory::PrivateDirectory;
 
 /// The variable that names the user's runtime directory, which lasts until they log out (XDG Base
@@ -32,18 +31,10 @@ const BYTES_MAX: u64 = 256 * 1024;
 /// Largest number of entries; the newest come first.
 const ENTRIES_MAX: usize = 32;
 
-/// The record of one user.
+/// The record of one user, in the directory that contains its directory. Others may search that
+/// one, so all that leads to the record is checked each time.
 #[derive(Clone, Debug)]
-pub struct LevelRecord(RecordPlace);
-
-/// Where a record is.
-#[derive(Clone, Debug)]
-enum RecordPlace {
-    /// Below the user's runtime directory.
-    User(AbsPath),
-    /// Below a directory that others search too: all that leads to the record is checked each time.
-    System(AbsPath),
-}
+pub struct LevelRecord(AbsPath);
 
 /// A level that held, and the facts on which that depends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,34 +44,22 @@ struct HeldLevel {
 }
 
 impl LevelRecord {
-    /// Returns the record in the runtime directory that `env` names, or else, for root, the one in
-    /// `/run`. `None` if there is no such directory that belongs to the user, or if one of these
-    /// grants makes the record writable for an agent.
-    pub fn find(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
-        let user_record = Self::in_runtime_dir(env, grants);
-        user_record.or_else(|| Self::in_system_dir(grants))
-    }
-
-    fn in_runtime_dir(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
-        let runtime_dir = AbsPath::new(env.get(RUNTIME_DIR)?)?;
-        if !dir::is_owned_by_user(&runtime_dir).ok()? {
-            return None;
-        }
-        let real_dir = dir::resolve(&runtime_dir).ok()?.to_abs();
-        (!is_writable_for_agents(&real_dir, grants)).then_some(Self(RecordPlace::User(runtime_dir)))
-    }
-
-    /// Returns the record in `/run`, for the root user of the first user namespace only. In many
+    /// Returns the record in the runtime directory that `env` names, or else, for the root user of
+    /// the first user namespace, the one in `/run`. `None` if there is no such directory that belongs
+    /// to the user, or if one of these grants makes the record writable for an agent. In many
     /// containers `/run` is on a disk and survives a restart; the recorded facts do not match then.
-    fn in_system_dir(grants: &[Grant]) -> Option<Self> {
-        let dir = AbsPath::new(SYSTEM_RUNTIME_DIR)?;
-        let is_root = geteuid().is_root() && is_in_first_user_namespace();
-        is_root.then(|| Self::in_shared_dir(dir, grants))?
+    pub fn find(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
+        let user_dir = env.get(RUNTIME_DIR).and_then(AbsPath::new);
+        let is_root = || geteuid().is_root() && is_in_first_user_namespace();
+        let system_dir = || is_root().then(|| AbsPath::new(SYSTEM_RUNTIME_DIR))?;
+        let user_record = user_dir.and_then(|dir| Self::below(&dir, grants));
+        user_record.or_else(|| Self::below(&system_dir()?, grants))
     }
 
-    /// Returns the record below `dir`, which others may search.
-    fn in_shared_dir(dir: AbsPath, grants: &[Grant]) -> Option<Self> {
-        (!is_writable_for_agents(&dir, grants)).then_some(Self(RecordPlace::System(dir)))
+    fn below(dir: &AbsPath, grants: &[Grant]) -> Option<Self> {
+        let real_dir = dir::resolve(dir).ok()?.to_abs();
+        let is_own = dir::is_owned_by_user(&real_dir).ok()?;
+        (is_own && !is_writable_for_agents(&real_dir, grants)).then_some(Self(real_dir))
     }
 
     /// Returns whether `level` held before, for sandboxes that `executable` builds and that write
@@ -113,50 +92,19 @@ impl LevelRecord {
         entries.insert(0, entry);
         entries.truncate(ENTRIES_MAX);
         if let Ok(bytes) = serde_json::to_vec(&entries) {
-            self.0.write(&bytes);
+            let directory = PrivateDirectory::open_or_create(&self.0, RECORD_DIRECTORY);
+            let result = directory.and_then(|directory| directory.replace(RECORD_FILE, &bytes));
+            result.unwrap_or_default();
         }
     }
 
     /// Reads the file; one that is not trusted is empty.
     fn read(&self) -> Vec<HeldLevel> {
-        let bytes = self.0.read();
+        let directory = PrivateDirectory::open(&self.0, RECORD_DIRECTORY);
+        let bytes = directory.and_then(|directory| directory.read_capped(RECORD_FILE, BYTES_MAX));
+        let bytes = bytes.ok().flatten();
         let entries = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         entries.unwrap_or_default()
-    }
-}
-
-impl RecordPlace {
-    /// Reads the file; `None` if it is not trusted or cannot be read.
-    fn read(&self) -> Option<Vec<u8>> {
-        match self {
-            RecordPlace::User(dir) => {
-                let content =
-                    file::read_own_capped(&dir.join(RECORD_DIRECTORY).join(RECORD_FILE), BYTES_MAX);
-                content.ok()?.ok()?
-            }
-            RecordPlace::System(dir) => {
-                let directory = PrivateDirectory::open(dir, RECORD_DIRECTORY).ok()?;
-                directory.read_capped(RECORD_FILE, BYTES_MAX).ok()?
-            }
-        }
-    }
-
-    /// Replaces the file. Failures are ignored.
-    fn write(&self, bytes: &[u8]) {
-        match self {
-            RecordPlace::User(dir) => {
-                let dir = dir.join(RECORD_DIRECTORY);
-                let directory = dir::create_all(&dir, DirectoryAudience::User);
-                let result =
-                    directory.and_then(|()| file::replace_unsynced(&dir.join(RECORD_FILE), bytes));
-                result.unwrap_or_default();
-            }
-            RecordPlace::System(dir) => {
-                let directory = PrivateDirectory::open_or_create(dir, RECORD_DIRECTORY);
-                let result = directory.and_then(|directory| directory.replace(RECORD_FILE, bytes));
-                result.unwrap_or_default();
-            }
-        }
     }
 }
 
@@ -175,7 +123,6 @@ fn is_writable_for_agents(dir: &AbsPath, grants: &[Grant]) -> bool {
     reason = "tests look at the disk themselves"
 )]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -184,9 +131,7 @@ mod tests {
     use crate::path::{AbsPath, RealPath};
     use crate::permissions::grant::{Grant, GrantKind, Permission};
     use crate::sandbox_policy::sandbox_level::SandboxLevel;
-    use crate::world::sandbox::level_record::{
-        LevelRecord, RECORD_DIRECTORY, RECORD_FILE, RUNTIME_DIR,
-    };
+    use crate::world::sandbox::level_record::{LevelRecord, RECORD_DIRECTORY, RECORD_FILE};
 
     struct RuntimeDir {
         dir: TempDir,
@@ -205,13 +150,7 @@ mod tests {
         }
 
         fn record_with(&self, grants: &[Grant]) -> Option<LevelRecord> {
-            let env = BTreeMap::from([(RUNTIME_DIR.to_owned(), self.path.to_string())]);
-            LevelRecord::in_runtime_dir(&env, grants)
-        }
-
-        /// The record if the directory is the one of the system.
-        fn system_record(&self, grants: &[Grant]) -> Option<LevelRecord> {
-            LevelRecord::in_shared_dir(self.path.clone(), grants)
+            LevelRecord::below(&self.path, grants)
         }
 
         fn file(&self) -> std::path::PathBuf {
@@ -268,33 +207,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_change_is_not_trusted() {
-        let runtime_dir = RuntimeDir::new();
-        let own_program = executable("/proc/self/exe");
-        runtime_dir
-            .record()
-            .add(SandboxLevel::Overlay, &own_program, &runtime_dir.path);
-        let mode = fs::metadata(runtime_dir.file())
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o077, 0, "{mode:o}");
-        fs::set_permissions(runtime_dir.file(), Permissions::from_mode(0o666)).unwrap();
-        assert!(!runtime_dir.contains(SandboxLevel::Overlay));
-        fs::write(runtime_dir.file(), "no JSON").unwrap();
-        fs::set_permissions(runtime_dir.file(), Permissions::from_mode(0o600)).unwrap();
-        assert!(!runtime_dir.contains(SandboxLevel::Overlay));
-    }
-
-    #[test]
     fn level_records_in_writable_directories_are_ignored() {
         let runtime_dir = RuntimeDir::new();
         let is_used = |path: &AbsPath, permission| {
             let root = RealPath::vouch(path.as_path());
             let grants = [Grant::tree(root, GrantKind::Workspace, permission)];
-            let is_used = runtime_dir.record_with(&grants).is_some();
-            assert_eq!(runtime_dir.system_record(&grants).is_some(), is_used);
-            is_used
+            runtime_dir.record_with(&grants).is_some()
         };
         assert!(!is_used(&runtime_dir.path, Permission::Write));
         assert!(!is_used(
@@ -309,13 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn the_record_in_the_directory_of_the_system_is_for_its_user_alone() {
+    fn a_record_is_for_its_user_alone() {
         let system = RuntimeDir::new();
         let own_program = executable("/proc/self/exe");
-        let record = system.system_record(&[]).unwrap();
-        let contains = || record.contains(SandboxLevel::Overlay, &own_program, &system.path);
+        let contains = || system.contains(SandboxLevel::Overlay);
         assert!(!contains());
-        record.add(SandboxLevel::Overlay, &own_program, &system.path);
+        system
+            .record()
+            .add(SandboxLevel::Overlay, &own_program, &system.path);
         assert!(contains());
         for (path, open, closed) in [
             (system.dir.path().to_owned(), 0o1777, 0o755),
