@@ -23,12 +23,12 @@ use crate::orchestrator::environments::{
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::sandbox::container_owner::ContainerOrigin;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
-use crate::world::sandbox::origin_labels::ContainerOrigin;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 

@@ -100,8 +100,8 @@ pub enum RootAccess {
 /// The user's secrets that a container is given, all read-only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsConfig {
-    /// Well-known files in the user's home.
-    pub mount: Vec<HostCredential>,
+    /// The paths of well-known files below the user's home directory.
+    pub mount: Vec<&'static str>,
     /// Other files and directories, each with its path in the container.
     pub additional_mounts: BTreeMap<AbsPath, AbsPath>,
     /// A file of variables.
@@ -124,59 +124,23 @@ pub enum PassedEnvironment {
     All,
 }
 
-/// A well-known file or directory with secrets in the user's home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HostCredential {
-    /// `ssh_keys`
-    SshKeys,
-    /// `git_config`
-    GitConfig,
-    /// `gh_config`
-    GhConfig,
-    /// `npm_config`
-    NpmConfig,
-    /// `pypi_config`
-    PypiConfig,
-    /// `claude_config`
-    ClaudeConfig,
-    /// `codex_config`
-    CodexConfig,
-}
-
-impl HostCredential {
-    /// All of them, with their names in YAML and their paths below a home directory.
-    pub const ALL: &[(HostCredential, &'static str, &'static str)] = &[
-        (HostCredential::SshKeys, "ssh_keys", ".ssh"),
-        (HostCredential::GitConfig, "git_config", ".gitconfig"),
-        (HostCredential::GhConfig, "gh_config", ".config/gh"),
-        (HostCredential::NpmConfig, "npm_config", ".npmrc"),
-        (HostCredential::PypiConfig, "pypi_config", ".pypirc"),
-        (HostCredential::ClaudeConfig, "claude_config", ".claude"),
-        (HostCredential::CodexConfig, "codex_config", ".codex"),
-    ];
-
-    /// Returns the credential with this name in YAML.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let first_match = Self::ALL
-            .iter()
-            .find(|(_, known_name, _)| *known_name == name);
-        first_match.map(|(credential, ..)| *credential)
-    }
-
-    /// Returns its path below a home directory.
-    pub fn home_path(self) -> &'static str {
-        let first_match = Self::ALL
-            .iter()
-            .find(|(credential, ..)| *credential == self);
-        first_match.map_or("", |(_, _, path)| path)
-    }
-}
+/// Well-known files and directories with secrets in the user's home: their names in YAML, and their
+/// paths below a home directory.
+pub const HOST_CREDENTIALS: &[(&str, &str)] = &[
+    ("ssh_keys", ".ssh"),
+    ("git_config", ".gitconfig"),
+    ("gh_config", ".config/gh"),
+    ("npm_config", ".npmrc"),
+    ("pypi_config", ".pypirc"),
+    ("claude_config", ".claude"),
+    ("codex_config", ".codex"),
+];
 
 impl CredentialsConfig {
     /// Returns the names of the user's secrets that every command of the agent can read; empty if
     /// there are none.
     pub fn exposed_names(&self) -> Vec<String> {
-        let home_paths = self.mount.iter().map(|credential| credential.home_path());
+        let home_paths = self.mount.iter();
         let mut names: Vec<String> = home_paths.map(|path| format!("`~/{path}`")).collect();
         let mounts = self.additional_mounts.keys();
         names.extend(mounts.map(|path| format!("`{path}`")));

@@ -26,7 +26,7 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, San
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::sandbox::container_owner::ContainerOwner;
+use crate::world::sandbox::container_owner::{ContainerOrigin, ContainerOwner};
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
@@ -35,7 +35,6 @@ use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
-use crate::world::sandbox::origin_labels::ContainerOrigin;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{Sandbox, SandboxSpec};

@@ -30,7 +30,7 @@ use massgen::tools::served::ToolCatalogue;
 use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::sandbox::container_owner::ContainerOwner;
+use massgen::world::sandbox::container_owner::{ContainerOrigin, ContainerOwner};
 use massgen::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
@@ -38,7 +38,6 @@ use massgen::world::sandbox::exec_backend::ExecBackend;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::origin_labels::ContainerOrigin;
 use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{ENFORCING_LEVELS, ExitReason, Sandbox};
 

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use massgen::config::docker::{
-    CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, PackagesConfig, RootAccess,
+    CredentialsConfig, DependencyInstall, DockerConfig, PackagesConfig, RootAccess,
 };
 use massgen::dotenv::ConfigVariables;
 use massgen::error::ErrorKind;
@@ -26,12 +26,11 @@ use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::world::sandbox::container_owner::ContainerOwner;
+use massgen::world::sandbox::container_owner::{ContainerOrigin, ContainerOwner};
 use massgen::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::origin_labels::ContainerOrigin;
 use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use rustix::process::{geteuid, getgid, getuid};
@@ -793,7 +792,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     ContainerShell(&fixture, &none).check("ls -A ~; echo $TOKEN$OTHER$A", "\n");
     none.close().unwrap();
     fixture.config.credentials = CredentialsConfig {
-        mount: vec![HostCredential::SshKeys, HostCredential::GhConfig],
+        mount: vec![".ssh", ".config/gh"],
         additional_mounts: BTreeMap::from([(abs(&env_file), abs("/srv/secrets"))]),
         env_file: Some(abs(&env_file)),
         env_vars_from_file: vec!["A".to_owned()],
@@ -817,11 +816,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
         "{inspection}"
     );
     some.close().unwrap();
-    fixture
-        .config
-        .credentials
-        .mount
-        .push(HostCredential::NpmConfig);
+    fixture.config.credentials.mount.push(".npmrc");
     let refused = fixture.try_open().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Environment);
     assert!(refused.to_string().contains(".npmrc"), "{refused}");

@@ -34,6 +34,7 @@ use crate::world::diagnostics::probe;
 use crate::world::diagnostics::probe::terminal::{stderr_size, stdout_size};
 use crate::world::io::http::HttpClient;
 use crate::world::mcp::packages::PackageStore;
+use crate::world::sandbox::docker::socket::find_engine;
 
 /// Runs all checks, prints the findings, and returns the exit status.
 pub(crate) fn run(
@@ -41,16 +42,20 @@ pub(crate) fn run(
     arguments: &DoctorArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let findings = runtime()?.block_on(inspect(host, arguments, output))?;
+    let runtime = runtime()?;
+    let (mut findings, team) = runtime.block_on(inspect(host, arguments, output))?;
+    let discovery = runtime.block_on(find_engine(host.env("DOCKER_HOST")));
+    findings.extend(docker::inspect(host, &discovery, team.as_ref()));
     show(&findings, ReportFormat::from(arguments.json), output)?;
     Ok(exit_status(&findings))
 }
 
+/// Runs all checks but that of the engine. Returns the findings, and the config of the team.
 async fn inspect(
     initial_host: &Host,
     arguments: &DoctorArguments,
     output: &mut CliOutput<'_>,
-) -> Result<Vec<DoctorFinding>> {
+) -> Result<(Vec<DoctorFinding>, Option<Config>)> {
     let loaded_environment = environment::load(initial_host);
     for warning in &loaded_environment.warnings {
         output.warning(warning);
@@ -120,8 +125,7 @@ async fn inspect(
         )
         .await,
     );
-    findings.extend(docker::inspect(initial_host, team.config.as_ref()).await);
-    Ok(findings)
+    Ok((findings, team.config))
 }
 
 /// Calls `connect` with what connecting a backend needs.

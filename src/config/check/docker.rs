@@ -6,11 +6,11 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::docker::{
-    ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, IMAGE,
+    ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HOST_CREDENTIALS, IMAGE,
     PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
 };
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{TypedKey, docker, docker_credentials, docker_packages};
+use crate::config::keys::{TypedKey, docker};
 use crate::config::yaml::YamlValue;
 use crate::path::AbsPath;
 
@@ -18,6 +18,8 @@ use crate::path::AbsPath;
 const ENTRIES_MAX: usize = 64;
 /// The longest name of an image or package, in bytes.
 const NAME_BYTES_MAX: usize = 256;
+/// How a mount is written.
+const MOUNT_SUGGESTION: &str = "write `/path/on/this/machine: {bind: /path/in/the/container}`";
 /// Directories of a container that hold interfaces to the kernel rather than files.
 const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 
@@ -64,9 +66,8 @@ impl ConfigChecker<'_> {
             && text.value.bytes().all(is_allowed);
         if !is_name {
             let message = format!("{} is not an image name", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings
-                .push(error.with_suggestion("write it as `name:tag`, as `docker images` lists it"));
+            let suggestion = "write it as `name:tag`, as `docker images` lists it";
+            self.refuse(&text.path, text.span, message, suggestion);
         }
         text.value.to_owned()
     }
@@ -76,35 +77,34 @@ impl ConfigChecker<'_> {
         let Some(view) = backend.section(key) else {
             return CredentialsConfig::default();
         };
-        let mut mount: Vec<HostCredential> = Vec::new();
-        for text in view.texts(&docker_credentials::MOUNT) {
+        let mut mount = Vec::new();
+        for text in view.texts(&docker::MOUNT) {
+            let mut known = HOST_CREDENTIALS.iter();
+            let credential = known.find(|(name, _)| *name == text.value);
             mount.extend(
-                HostCredential::from_name(text.value)
-                    .filter(|credential| !mount.contains(credential)),
+                credential
+                    .map(|(_, path)| *path)
+                    .filter(|path| !mount.contains(path)),
             );
         }
         let env_file = view
-            .text(&docker_credentials::ENV_FILE)
+            .text(&docker::ENV_FILE)
             .and_then(|text| self.config_relative_path(&text));
-        let file_variables = &docker_credentials::ENV_VARS_FROM_FILE;
+        let file_variables = &docker::ENV_VARS_FROM_FILE;
         if let (Some(list), None) = (view.get(file_variables), &env_file)
             && !view.texts(file_variables).is_empty()
         {
+            let message = "`env_vars_from_file` needs `env_file`";
             let path = view.key_path(file_variables);
-            let error = Diagnostic::error(path, "`env_vars_from_file` needs `env_file`");
-            self.findings.push(
-                error
-                    .with_span(&list.span)
-                    .with_suggestion("add `env_file: .env`"),
-            );
+            self.refuse(path, &list.span, message, "add `env_file: .env`");
         }
         let credentials = CredentialsConfig {
             mount,
             additional_mounts: self.additional_mounts(&view),
             env_file,
             env_vars_from_file: self.variable_names(&view, file_variables),
-            env_vars: self.variable_names(&view, &docker_credentials::ENV_VARS),
-            environment: match view.flag(&docker_credentials::PASS_ALL_ENV) {
+            env_vars: self.variable_names(&view, &docker::ENV_VARS),
+            environment: match view.flag(&docker::PASS_ALL_ENV) {
                 Some(true) => PassedEnvironment::All,
                 Some(false) | None => PassedEnvironment::Listed,
             },
@@ -120,13 +120,14 @@ impl ConfigChecker<'_> {
     }
 
     fn additional_mounts(&mut self, view: &MappingView<'_>) -> BTreeMap<AbsPath, AbsPath> {
-        let key = &docker_credentials::ADDITIONAL_MOUNTS;
+        let key = &docker::ADDITIONAL_MOUNTS;
         let Some(mounts) = view.get(key) else {
             return BTreeMap::new();
         };
         let path = view.key_path(key);
         let YamlValue::Mapping(entries) = &mounts.value else {
-            self.refuse_mount(path, &mounts.span, "`additional_mounts` is not a mapping");
+            let message = "`additional_mounts` is not a mapping";
+            self.refuse(path, &mounts.span, message, MOUNT_SUGGESTION);
             return BTreeMap::new();
         };
         if entries.len() > ENTRIES_MAX {
@@ -151,7 +152,7 @@ impl ConfigChecker<'_> {
                 (Some(host), Some(target)) => drop(mounts.insert(host, target)),
                 (_, None) if mount.is_none() => {
                     let message = format!("{} has no path in the container", quote(&entry.key));
-                    self.refuse_mount(text.path, text.span, &message);
+                    self.refuse(text.path, text.span, message, MOUNT_SUGGESTION);
                 }
                 // The invalid path already has its error.
                 _ => {}
@@ -160,45 +161,36 @@ impl ConfigChecker<'_> {
         mounts
     }
 
-    fn refuse_mount(&mut self, path: String, span: &Span, message: &str) {
+    fn refuse(
+        &mut self,
+        path: impl Into<String>,
+        span: &Span,
+        message: impl Into<String>,
+        suggestion: &str,
+    ) {
         let error = Diagnostic::error(path, message).with_span(span);
-        self.findings.push(
-            error.with_suggestion("write `/path/on/this/machine: {bind: /path/in/the/container}`"),
-        );
+        self.findings.push(error.with_suggestion(suggestion));
     }
 
     /// Returns the path of a mount in the container.
     fn mount_target(&mut self, mount: &MappingView<'_>) -> Option<AbsPath> {
-        let allowed_keys = [
-            docker_credentials::BIND.name(),
-            docker_credentials::MODE.name(),
-        ];
+        let allowed_keys = [docker::BIND.name(), docker::MODE.name()];
         for entry in mount.node.entries() {
             if !allowed_keys.contains(&entry.key.as_str()) {
                 let message = format!("unknown key {}", quote(&entry.key));
-                let error = Diagnostic::error(join_key(&mount.path, &entry.key), message)
-                    .with_span(&entry.key_span);
-                self.findings
-                    .push(error.with_suggestion("keys here are `bind` and `mode`"));
+                let path = join_key(&mount.path, &entry.key);
+                let suggestion = "keys here are `bind` and `mode`";
+                self.refuse(path, &entry.key_span, message, suggestion);
             }
         }
-        if let Some(mode) = mount
-            .text(&docker_credentials::MODE)
-            .filter(|mode| mode.value != "ro")
-        {
-            let error = Diagnostic::error(&mode.path, "credentials are mounted read-only")
-                .with_span(mode.span);
-            self.findings.push(error.with_suggestion(
-                "write `ro`; use `context_paths` for files that the agent may change",
-            ));
+        if let Some(mode) = mount.text(&docker::MODE).filter(|mode| mode.value != "ro") {
+            let message = "credentials are mounted read-only";
+            let suggestion = "write `ro`; use `context_paths` for files that the agent may change";
+            self.refuse(&mode.path, mode.span, message, suggestion);
         }
-        let Some(bind) = mount.text(&docker_credentials::BIND) else {
-            let message = "`bind` is missing";
-            self.refuse_mount(
-                mount.key_path(&docker_credentials::BIND),
-                &mount.node.span,
-                message,
-            );
+        let Some(bind) = mount.text(&docker::BIND) else {
+            let (path, span) = (mount.key_path(&docker::BIND), &mount.node.span);
+            self.refuse(path, span, "`bind` is missing", MOUNT_SUGGESTION);
             return None;
         };
         let target = AbsPath::new(bind.value).filter(|target| {
@@ -209,10 +201,9 @@ impl ConfigChecker<'_> {
         });
         if target.is_none() {
             let message = format!("cannot mount at {}", quote(bind.value));
-            let error = Diagnostic::error(&bind.path, message).with_span(bind.span);
-            self.findings.push(error.with_suggestion(
-                "use an absolute path in the container, such as `/home/massgen/.config/app.json`",
-            ));
+            let suggestion =
+                "use an absolute path in the container, such as `/home/massgen/.config/app.json`";
+            self.refuse(&bind.path, bind.span, message, suggestion);
         }
         target
     }
@@ -235,16 +226,16 @@ impl ConfigChecker<'_> {
         let Some(view) = backend.section(key) else {
             return PackagesConfig::default();
         };
-        let preinstall = view.section(&docker_packages::PREINSTALL);
+        let preinstall = view.section(&docker::PREINSTALL);
         let mut names_of = |key: &TypedKey<TextList>| match &preinstall {
             Some(preinstall) => self.package_names(preinstall, key),
             None => Vec::new(),
         };
         let packages = PackagesConfig {
-            system: names_of(&docker_packages::SYSTEM),
-            python: names_of(&docker_packages::PYTHON),
-            npm: names_of(&docker_packages::NPM),
-            dependencies: match view.flag(&docker_packages::AUTO_INSTALL_DEPS) {
+            system: names_of(&docker::SYSTEM),
+            python: names_of(&docker::PYTHON),
+            npm: names_of(&docker::NPM),
+            dependencies: match view.flag(&docker::AUTO_INSTALL_DEPS) {
                 Some(true) => DependencyInstall::Automatic,
                 Some(false) | None => DependencyInstall::Manual,
             },
@@ -253,10 +244,14 @@ impl ConfigChecker<'_> {
             (&preinstall, packages.system.is_empty(), root)
         {
             let message = "system packages are installed as root";
-            let error = Diagnostic::error(preinstall.key_path(&docker_packages::SYSTEM), message)
-                .with_span(preinstall.key_span(&docker_packages::SYSTEM));
-            self.findings
-                .push(error.with_suggestion("add `command_line_docker_enable_sudo: true`"));
+            let path = preinstall.key_path(&docker::SYSTEM);
+            let suggestion = "add `command_line_docker_enable_sudo: true`";
+            self.refuse(
+                path,
+                preinstall.key_span(&docker::SYSTEM),
+                message,
+                suggestion,
+            );
         }
         if packages.needs_network() && network == ContainerNetwork::None {
             let message = "packages need a network, but the container has none";
@@ -281,10 +276,8 @@ impl ConfigChecker<'_> {
                 continue;
             }
             let message = format!("{} is not a package name", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings.push(
-                error.with_suggestion("write a name, with a version if you like: `pytest>=8`"),
-            );
+            let suggestion = "write a name, with a version if you like: `pytest>=8`";
+            self.refuse(&text.path, text.span, message, suggestion);
         }
         names
     }

@@ -16,8 +16,6 @@ pub mod coordination;
 pub mod criteria;
 pub mod custom_tools;
 pub mod docker;
-pub mod docker_credentials;
-pub mod docker_packages;
 pub mod extra_body;
 pub mod fallback;
 pub mod folder_guard;
@@ -343,9 +341,9 @@ pub static SECTIONS: &[&KeySection] = &[
     &agents::AGENT,
     &backend::BACKEND,
     &command_limits::COMMAND_LIMITS,
-    &docker_credentials::DOCKER_CREDENTIALS,
-    &docker_packages::DOCKER_PACKAGES,
-    &docker_packages::DOCKER_PREINSTALL,
+    &docker::DOCKER_CREDENTIALS,
+    &docker::DOCKER_PACKAGES,
+    &docker::DOCKER_PREINSTALL,
     &servers::MCP_SERVER,
     &custom_tools::CUSTOM_TOOL,
     &custom_tools::PROGRAM_TOOL,

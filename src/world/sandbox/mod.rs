@@ -45,8 +45,6 @@ mod terminal;
 pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
 pub mod overlay;
-mod followed_task;
-pub mod origin_labels;
 pub mod container_owner;
 pub mod reachable_paths;
 mod running_commands;

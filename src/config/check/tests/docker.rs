@@ -3,8 +3,8 @@
 use super::commands::with_commands;
 use super::*;
 use crate::config::docker::{
-    ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential,
-    PackagesConfig, PassedEnvironment, RootAccess,
+    ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, PackagesConfig,
+    PassedEnvironment, RootAccess,
 };
 use crate::config::execution_mode::ExecutionMode;
 
@@ -64,7 +64,7 @@ command_line_docker_packages:
         network: ContainerNetwork::Bridge,
         root: RootAccess::BySudo,
         credentials: CredentialsConfig {
-            mount: vec![HostCredential::SshKeys, HostCredential::GhConfig],
+            mount: vec![".ssh", ".config/gh"],
             additional_mounts: std::collections::BTreeMap::from([
                 (abs("/home/ann/k.json"), abs("/home/massgen/k.json")),
                 (abs("/srv/k"), abs("/srv/k")),

@@ -3,36 +3,34 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::pin::Pin;
 use std::time::Duration;
 
+use bollard::container::LogOutput;
 use bollard::errors::Error as EngineError;
-use bollard::exec::CreateExecOptions;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use rustix::fd::OwnedFd;
-use tokio::io::{AsyncWriteExt, copy};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _, copy};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::docker::client::ContainerUser;
-use crate::world::sandbox::docker::client::{EngineClient, expect_id};
-use crate::world::sandbox::docker::exec_output::{
-    EngineExecInput, EngineExecOutput, ExecStream, start_exec,
-};
+use crate::world::sandbox::docker::engine::{ContainerEngine, ContainerUser};
 use crate::world::sandbox::running_commands::{ContainerCommandId, shell_script, sweep_program};
 
 /// Script that runs a command and kills what it leaves behind.
 const COMMAND_SCRIPT: &str = concat!(include_str!("command.sh"), "exit $status\n");
 /// Beginning of what an engine writes instead of a command's output if it cannot start it.
 pub(super) const START_FAILURE_PREFIX: &str = "OCI runtime exec failed";
+/// The size of the buffer for the output, in bytes.
+const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 /// Timeout for the engine to report the exit status after the end of the output.
 const STATUS_TIME_MAX: Duration = Duration::from_mins(1);
 /// Interval between two polls of the exit status.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// HTTP status with which an engine reports that a container is not running.
-const CONFLICT: u16 = 409;
-/// Error message with which Podman reports the same.
-const NOT_RUNNING_MESSAGE: &str = "container state improper";
 
 /// A command to run in a container.
 #[derive(Clone, Debug)]
@@ -85,19 +83,22 @@ impl ContainerCommand {
     }
 }
 
+/// The standard input of a command in a container. Nothing ends on drop.
+pub(super) type ExecInput = Pin<Box<dyn AsyncWrite + Send>>;
+
 /// A command that was started in a container.
 pub(super) struct ContainerExec {
     id: String,
-    output: EngineExecOutput,
+    output: BoxStream<'static, Result<LogOutput, EngineError>>,
     has_input: bool,
     /// Its standard input, if it has one that was not taken.
-    input: Option<EngineExecInput>,
+    input: Option<ExecInput>,
 }
 
 impl ContainerExec {
     /// Starts a command in a running container.
     pub(super) async fn start(
-        client: &EngineClient,
+        engine: &ContainerEngine,
         container: &str,
         container_command: ContainerCommand,
     ) -> Result<Self, EngineError> {
@@ -112,10 +113,18 @@ impl ContainerExec {
             working_dir: container_command.dir.map(|dir| dir.to_string()),
             ..CreateExecOptions::default()
         };
-        let exec = expect_id(client.api.create_exec(container, options).await?.id)?;
-        let (output, input) = start_exec(&client.socket, &exec, &client.refusal).await?;
+        let id = engine.api.create_exec(container, options).await?.id;
+        let options = Some(StartExecOptions {
+            output_capacity: Some(OUTPUT_BUFFER_BYTES),
+            ..StartExecOptions::default()
+        });
+        let StartExecResults::Attached { output, input } =
+            engine.api.start_exec(&id, options).await?
+        else {
+            return Err(io::Error::other("the engine detached a command").into());
+        };
         Ok(Self {
-            id: exec,
+            id,
             output,
             has_input: container_command.has_input,
             input: Some(input).filter(|_| container_command.has_input),
@@ -128,7 +137,7 @@ impl ContainerExec {
     }
 
     /// Returns its standard input, if it has one that was not taken before.
-    pub(super) fn take_input(&mut self) -> Option<EngineExecInput> {
+    pub(super) fn take_input(&mut self) -> Option<ExecInput> {
         self.input.take()
     }
 
@@ -140,16 +149,23 @@ impl ContainerExec {
         let mut stdout = Sender::from_owned_fd(stdout)?;
         let mut stderr = Sender::from_owned_fd(stderr)?;
         let mut is_first_part = true;
-        while let Some(part) = self.output.next_part().await? {
+        while let Some(part) = self.output.next().await {
+            let part = part?;
             let is_start_failure = self.has_input
                 && is_first_part
-                && part.bytes.starts_with(START_FAILURE_PREFIX.as_bytes());
+                && part.as_ref().starts_with(START_FAILURE_PREFIX.as_bytes());
             is_first_part = false;
-            match part.stream {
-                ExecStream::Stdout if is_start_failure => stderr.write_all(&part.bytes).await?,
-                ExecStream::Stdout => stdout.write_all(&part.bytes).await?,
-                ExecStream::Stderr => stderr.write_all(&part.bytes).await?,
-                ExecStream::Stdin => {}
+            match part {
+                LogOutput::StdIn { .. } => {}
+                LogOutput::StdErr { message } => stderr.write_all(&message).await?,
+                LogOutput::StdOut { message } | LogOutput::Console { message } => {
+                    let stream = if is_start_failure {
+                        &mut stderr
+                    } else {
+                        &mut stdout
+                    };
+                    stream.write_all(&message).await?;
+                }
             }
         }
         Ok(())
@@ -157,14 +173,14 @@ impl ContainerExec {
 
     /// Reads and discards its output until it ends, for at most `time_max`.
     pub(super) async fn drain_output(mut self, time_max: Duration) {
-        let drain = async { while let Ok(Some(_)) = self.output.next_part().await {} };
+        let drain = async { while let Some(Ok(_)) = self.output.next().await {} };
         timeout(time_max, drain).await.unwrap_or_default();
     }
 }
 
 /// Copies what is written to `pipe` to the standard input of a command, until the pipe or the
 /// command ends.
-pub(super) async fn forward_input(mut input: EngineExecInput, pipe: OwnedFd) -> io::Result<()> {
+pub(super) async fn forward_input(mut input: ExecInput, pipe: OwnedFd) -> io::Result<()> {
     let mut pipe = Receiver::from_owned_fd(pipe)?;
     copy(&mut pipe, &mut input).await?;
     input.shutdown().await
@@ -172,32 +188,20 @@ pub(super) async fn forward_input(mut input: EngineExecInput, pipe: OwnedFd) -> 
 
 /// Returns the exit status. The engine may report it a little later than the end of the output.
 pub(super) async fn exit_status(
-    client: &EngineClient,
+    engine: &ContainerEngine,
     exec: &str,
 ) -> Result<ExitReason, EngineError> {
-    let status = timeout(STATUS_TIME_MAX, poll_exit_status(client, exec)).await;
+    let status = timeout(STATUS_TIME_MAX, poll_exit_status(engine, exec)).await;
     status.unwrap_or(Err(EngineError::RequestTimeoutError))
 }
 
-async fn poll_exit_status(client: &EngineClient, exec: &str) -> Result<ExitReason, EngineError> {
+async fn poll_exit_status(engine: &ContainerEngine, exec: &str) -> Result<ExitReason, EngineError> {
     loop {
-        let state = client.api.inspect_exec(exec).await?;
+        let state = engine.api.inspect_exec(exec).await?;
         let code = state.exit_code.filter(|_| state.running != Some(true));
         if let Some(code) = code.and_then(|code| i32::try_from(code).ok()) {
             return Ok(ExitReason::Exited(code));
         }
         sleep(STATUS_POLL_INTERVAL).await;
     }
-}
-
-/// Returns whether an engine reports that a container is not running.
-pub(super) fn is_stopped(error: &EngineError) -> bool {
-    let EngineError::DockerResponseServerError {
-        status_code,
-        message,
-    } = error
-    else {
-        return false;
-    };
-    *status_code == CONFLICT || message.contains(NOT_RUNNING_MESSAGE)
 }

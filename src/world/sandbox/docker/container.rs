@@ -15,10 +15,10 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::container_owner::ContainerOwner;
-use crate::world::sandbox::docker::client::{LocalImage, command_error, is_missing};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::engine_error::{command_error, is_missing};
 use crate::world::sandbox::docker::instance::{ContainerChanges, REMOVED_MESSAGE};
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
@@ -77,10 +77,10 @@ impl AgentContainer {
         reachable: &ReachablePaths,
     ) -> Result<Self> {
         let credentials = ContainerCredentials::gather(&config.credentials, user)?;
-        let image = engine.block_on(engine.client.expect_image(&config.image))?;
+        let image_path = engine.expect_image(&config.image)?;
         let mut env = credentials.env;
         // Later ones replace earlier ones: those of the config replace all others.
-        env.extend(fixed_variables(&image));
+        env.extend(fixed_variables(&image_path));
         env.extend(owner.config_env.clone());
         let mut config = config.clone();
         if work == ContainerWork::Checks {
@@ -261,9 +261,10 @@ impl AgentContainer {
     }
 }
 
-/// Returns the environment variables of everything that massgen runs in a container of `image`.
-pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
-    let path = format!("{CONTAINER_HOME}/{USER_PROGRAMS_DIR}:{}", image.path);
+/// Returns the environment variables of everything that massgen runs in a container of an image
+/// with this `PATH`.
+pub(super) fn fixed_variables(image_path: &str) -> BTreeMap<String, String> {
+    let path = format!("{CONTAINER_HOME}/{USER_PROGRAMS_DIR}:{image_path}");
     let to_owned_pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let fixed = FIXED_VARIABLES.iter().map(to_owned_pair);
     fixed.chain([("PATH".to_owned(), path)]).collect()

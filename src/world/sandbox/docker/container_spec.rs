@@ -11,7 +11,7 @@ use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
-use crate::world::sandbox::docker::client::EngineClient;
+use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::docker::seccomp_profile;
 use crate::world::sandbox::docker::socket::EngineKind;
@@ -48,10 +48,10 @@ impl ContainerSpec {
     /// Plans the mounts for an agent with this access.
     pub(super) fn plan_mounts(
         &self,
-        client: &EngineClient,
+        engine: &ContainerEngine,
         reachable: &ReachablePaths,
     ) -> Result<MountPlan> {
-        let mut mounts = MountPlan::plan(reachable, &self.files, &client.socket)?;
+        let mut mounts = MountPlan::plan(reachable, &self.files, &engine.socket)?;
         mounts.add_test_mount(&self.unique_directory, reachable);
         Ok(mounts)
     }
@@ -69,54 +69,44 @@ impl ContainerSpec {
     /// Builds the request for a container of `image`.
     pub(super) fn create_request(
         &self,
-        client: &EngineClient,
+        engine: &ContainerEngine,
         image: &str,
         mounts: &MountPlan,
     ) -> (CreateContainerOptions, ContainerCreateBody) {
         let options = CreateContainerOptionsBuilder::default().name(&self.name);
-        let labels = self.labels.iter();
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
             cmd: Some(vec![FIRST_PROCESS.to_owned()]),
-            user: Some(client.container_user().to_string()),
+            user: Some(engine.container_user().to_string()),
             hostname: Some("massgen".to_owned()),
             working_dir: Some("/".to_owned()),
-            labels: Some(
-                labels
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect(),
-            ),
+            labels: Some(self.labels.clone().into_iter().collect()),
             host_config: Some(HostConfig {
                 mounts: Some(mounts.engine_mounts()),
-                tmpfs: Some(
-                    mounts
-                        .empty_mounts(client.properties.kind)
-                        .into_iter()
-                        .collect(),
-                ),
+                tmpfs: Some(mounts.empty_mounts(engine.properties.kind).collect()),
                 network_mode: Some(self.config.network.name().to_owned()),
-                ..self.host_config(client)
+                ..self.host_config(engine)
             }),
             ..ContainerCreateBody::default()
         };
         (options.build(), body)
     }
 
-    fn host_config(&self, client: &EngineClient) -> HostConfig {
+    fn host_config(&self, engine: &ContainerEngine) -> HostConfig {
         let mut security = Vec::new();
         let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
         let dropped = match self.config.root {
             RootAccess::Never => {
                 security.push("no-new-privileges:true".to_owned());
-                if client.properties.kind == EngineKind::Docker {
+                if engine.properties.kind == EngineKind::Docker {
                     security.push(format!("seccomp={}", seccomp_profile::profile_json()));
                 }
                 names(&["ALL"])
             }
             RootAccess::BySudo => names(DROPPED_FROM_ROOT),
         };
-        if client.properties.has_selinux {
+        if engine.properties.has_selinux {
             security.push("label=disable".to_owned());
         }
         let memory = self
@@ -132,7 +122,7 @@ impl ContainerSpec {
             ulimits: Some(self.ulimits()),
             cap_drop: dropped,
             security_opt: Some(security),
-            userns_mode: client.properties.maps_users.then(|| "host".to_owned()),
+            userns_mode: engine.properties.maps_users.then(|| "host".to_owned()),
             ..HostConfig::default()
         }
     }

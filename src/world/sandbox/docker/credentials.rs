@@ -70,7 +70,7 @@ impl ContainerCredentials {
     /// is only reported.
     pub(super) fn gather(config: &CredentialsConfig, user: HostUser<'_>) -> Result<Self> {
         let mut credentials = Self::default();
-        for credential in &config.mount {
+        for home_path in &config.mount {
             let home = user.home.ok_or_else(|| {
                 Error::new(
                     ErrorKind::Environment,
@@ -78,7 +78,6 @@ impl ContainerCredentials {
                 )
                 .with_hint("set HOME")
             })?;
-            let home_path = credential.home_path();
             credentials.add_file(home.join(home_path), container_path(home_path)?)?;
         }
         for (path, home_path) in &config.additional_mounts {

@@ -15,9 +15,9 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::config::docker::CONTAINER_HOME;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::docker::client::ContainerUser;
-use crate::world::sandbox::docker::client::{EngineClient, engine_failure};
 use crate::world::sandbox::docker::credentials::container_path;
+use crate::world::sandbox::docker::engine::{ContainerEngine, ContainerUser};
+use crate::world::sandbox::docker::engine_error::engine_failure;
 use crate::world::sandbox::home::GIT_SETTINGS;
 
 /// Name of the user, unless the image defines one.
@@ -36,22 +36,22 @@ const FILE_MODE: u32 = 0o644;
 /// Creates the home directory of a container that is not running yet, with the directories that
 /// `files` are mounted in, and gives its owner a name.
 pub(super) async fn populate_home(
-    client: &EngineClient,
+    engine: &ContainerEngine,
     container: &str,
     files: impl Iterator<Item = &AbsPath>,
 ) -> Result<()> {
     let home_error =
         |error| engine_failure("cannot create a home directory in the container", error);
-    let users = read_text(client, container, PASSWD_FILE)
+    let users = read_text(engine, container, PASSWD_FILE)
         .await
-        .and_then(|table| with_user(table, client.container_user()));
-    let git = with_settings(read_text(client, container, GIT_CONFIG_FILE).await);
+        .and_then(|table| with_user(table, engine.container_user()));
+    let git = with_settings(read_text(engine, container, GIT_CONFIG_FILE).await);
     let texts = [(PASSWD_FILE, users), (GIT_CONFIG_FILE, git)];
-    let archive = home_archive(client.container_user(), &home_directories(files)?, &texts)
+    let archive = home_archive(engine.container_user(), &home_directories(files)?, &texts)
         .map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
-    let upload = client
+    let upload = engine
         .api
         .upload_to_container(container, Some(options), body);
     upload.await.map_err(home_error)
@@ -73,10 +73,10 @@ fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTre
 }
 
 /// Reads a text file of a container; `None` if it does not exist, is too large or cannot be read.
-async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option<String> {
+async fn read_text(engine: &ContainerEngine, container: &str, path: &str) -> Option<String> {
     let options = DownloadFromContainerOptionsBuilder::default().path(path);
     let mut archive_bytes = Vec::new();
-    let mut parts = client
+    let mut parts = engine
         .api
         .download_from_container(container, Some(options.build()));
     while let Some(Ok(part)) = parts.next().await {

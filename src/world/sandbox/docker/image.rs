@@ -7,8 +7,8 @@ use tar::{Builder, Header};
 
 use crate::config::docker::{IMAGE, RootAccess, SUDO_IMAGE};
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::sandbox::docker::client::{engine_failure, engine_message};
 use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::engine_error::{engine_failure, engine_message};
 
 /// The Dockerfile of the image.
 pub const DOCKERFILE: &str = include_str!("Dockerfile");
@@ -35,18 +35,14 @@ impl ContainerEngine {
             .forcerm(true)
             .build();
         let build_error = |error| {
-            let message = format!("cannot build the image `{image}`");
-            // The reader of the steps keeps only the text of an error, which does not name the
-            // size.
-            with_build_hint(match self.client.refusal.reason() {
-                Some(source) => Error::new(ErrorKind::Environment, message).with_source(source),
-                None => engine_failure(&message, error),
-            })
+            with_build_hint(engine_failure(
+                &format!("cannot build the image `{image}`"),
+                error,
+            ))
         };
-        self.client.refusal.reset();
         self.block_on(async {
             let body = Some(body_full(archive.into()));
-            let mut steps = self.client.api.build_image(options, None, body);
+            let mut steps = self.api.build_image(options, None, body);
             while let Some(step) = steps.next().await {
                 let step = step.map_err(build_error)?;
                 if let Some(text) = step.stream.or(step.status) {

@@ -12,9 +12,9 @@ use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sandbox::docker::cleanup::{remove_container, remove_image};
-use crate::world::sandbox::docker::client::{EngineClient, engine_failure, expect_id, is_missing};
-use crate::world::sandbox::docker::command::is_stopped;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::engine_error::{engine_failure, is_missing, is_stopped};
 use crate::world::sandbox::docker::home::populate_home;
 use crate::world::sandbox::docker::mounts::MountPlan;
 
@@ -50,12 +50,12 @@ pub(super) struct ContainerInstance {
 impl ContainerInstance {
     /// Creates a container and starts it.
     pub(super) async fn start(
-        client: &EngineClient,
+        engine: &ContainerEngine,
         spec: &ContainerSpec,
         mounts: MountPlan,
     ) -> Result<Self> {
         Ok(Self {
-            id: create_and_start(client, spec, &spec.config.image, &mounts).await?,
+            id: create_and_start(engine, spec, &spec.config.image, &mounts).await?,
             mounts,
             saved_image: None,
         })
@@ -66,8 +66,8 @@ impl ContainerInstance {
     }
 
     /// Makes all changes made in it part of the containers that replace it.
-    pub(super) async fn save(&mut self, client: &EngineClient) -> Result<()> {
-        if let Some(image) = self.commit_image(client).await? {
+    pub(super) async fn save(&mut self, engine: &ContainerEngine) -> Result<()> {
+        if let Some(image) = self.commit_image(engine).await? {
             self.saved_image = Some(image);
         }
         Ok(())
@@ -76,21 +76,21 @@ impl ContainerInstance {
     /// Replaces it by a container with other mounts. If that fails, this one is started again.
     pub(super) async fn replace(
         &mut self,
-        client: &EngineClient,
+        engine: &ContainerEngine,
         spec: &ContainerSpec,
         mounts: MountPlan,
         changes: ContainerChanges,
     ) -> Result<()> {
-        if self.is_removed(client).await {
+        if self.is_removed(engine).await {
             self.mounts = mounts;
-            self.recreate(client, spec).await?;
+            self.recreate(engine, spec).await?;
             return Err(Error::new(ErrorKind::Environment, REMOVED_MESSAGE)
                 .with_hint("run the command again"));
         }
         // Nothing changes in it any more while its changes are saved.
-        kill(client, &self.id).await.map_err(replace_error)?;
+        kill(engine, &self.id).await.map_err(replace_error)?;
         let saved_image = match changes {
-            ContainerChanges::Kept => self.commit_image(client).await?,
+            ContainerChanges::Kept => self.commit_image(engine).await?,
             ContainerChanges::Discarded => None,
         };
         let image = saved_image
@@ -98,10 +98,10 @@ impl ContainerInstance {
             .or(self.saved_image.as_ref())
             .unwrap_or(&spec.config.image);
         // Its name is needed for the new one, and it is kept until that one runs.
-        rename(client, &self.id, format!("{}{REPLACED_SUFFIX}", spec.name)).await?;
-        match create_and_start(client, spec, image, &mounts).await {
+        rename(engine, &self.id, format!("{}{REPLACED_SUFFIX}", spec.name)).await?;
+        match create_and_start(engine, spec, image, &mounts).await {
             Ok(id) => {
-                remove_container(client, &self.id).await?;
+                remove_container(engine, &self.id).await?;
                 self.id = id;
                 self.mounts = mounts;
                 self.saved_image = saved_image.or(self.saved_image.take());
@@ -109,10 +109,10 @@ impl ContainerInstance {
             }
             Err(error) => {
                 if let Some(image) = saved_image {
-                    remove_image(client, &image).await?;
+                    remove_image(engine, &image).await?;
                 }
-                rename(client, &self.id, spec.name.clone()).await?;
-                let restart = client
+                rename(engine, &self.id, spec.name.clone()).await?;
+                let restart = engine
                     .api
                     .start_container(&self.id, None::<StartContainerOptions>);
                 restart.await.map_err(replace_error)?;
@@ -125,49 +125,49 @@ impl ContainerInstance {
     /// was created are lost.
     pub(super) async fn recreate(
         &mut self,
-        client: &EngineClient,
+        engine: &ContainerEngine,
         spec: &ContainerSpec,
     ) -> Result<()> {
-        if self.is_removed(client).await {
+        if self.is_removed(engine).await {
             let image = self.saved_image.as_ref().unwrap_or(&spec.config.image);
-            self.id = create_and_start(client, spec, image, &self.mounts).await?;
+            self.id = create_and_start(engine, spec, image, &self.mounts).await?;
         }
         Ok(())
     }
 
     /// Returns whether it was removed from outside.
-    async fn is_removed(&self, client: &EngineClient) -> bool {
-        let reply = client.api.inspect_container(&self.id, NO_SIZE).await;
+    async fn is_removed(&self, engine: &ContainerEngine) -> bool {
+        let reply = engine.api.inspect_container(&self.id, NO_SIZE).await;
         matches!(reply, Err(error) if is_missing(&error))
     }
 
     /// Stops and removes it, with the image of its changes.
-    pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
-        remove_container(client, &self.id).await?;
+    pub(super) async fn remove(self, engine: &ContainerEngine) -> Result<()> {
+        remove_container(engine, &self.id).await?;
         match self.saved_image {
-            Some(image) => remove_image(client, &image).await,
+            Some(image) => remove_image(engine, &image).await,
             None => Ok(()),
         }
     }
 
     /// Commits all changes made in it to an unnamed image, which inherits its labels; `None` if
     /// there are none.
-    async fn commit_image(&self, client: &EngineClient) -> Result<Option<String>> {
-        if !self.is_changed(client).await.map_err(replace_error)? {
+    async fn commit_image(&self, engine: &ContainerEngine) -> Result<Option<String>> {
+        if !self.is_changed(engine).await.map_err(replace_error)? {
             return Ok(None);
         }
         let options = CommitContainerOptionsBuilder::default()
             .container(&self.id)
             .build();
-        let commit = client
+        let commit = engine
             .api
             .commit_container(options, ContainerConfig::default());
         Ok(Some(commit.await.map_err(replace_error)?.id))
     }
 
     /// Returns whether anything was changed in it, apart from what its mounts and its home add.
-    async fn is_changed(&self, client: &EngineClient) -> std::result::Result<bool, EngineError> {
-        let changes = client.api.container_changes(&self.id).await?;
+    async fn is_changed(&self, engine: &ContainerEngine) -> std::result::Result<bool, EngineError> {
+        let changes = engine.api.container_changes(&self.id).await?;
         let is_expected = |path: &str| {
             let path = AbsPath::new(path);
             path.is_some_and(|path| {
@@ -180,8 +180,11 @@ impl ContainerInstance {
 }
 
 /// Kills everything that runs in a container; a stopped or removed one is not an error.
-pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result<(), EngineError> {
-    match client
+pub(super) async fn kill(
+    engine: &ContainerEngine,
+    id: &str,
+) -> std::result::Result<(), EngineError> {
+    match engine
         .api
         .kill_container(id, None::<KillContainerOptions>)
         .await
@@ -193,20 +196,18 @@ pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result
 
 /// Creates a container from `image` and starts it; one that does not start is removed.
 async fn create_and_start(
-    client: &EngineClient,
+    engine: &ContainerEngine,
     spec: &ContainerSpec,
     image: &str,
     mounts: &MountPlan,
 ) -> Result<String> {
     let create_error = |error| start_error(&spec.config.image, error);
-    let (options, body) = spec.create_request(client, image, mounts);
-    let container = client.api.create_container(Some(options), body).await;
-    let id = container
-        .and_then(|container| expect_id(container.id))
-        .map_err(create_error)?;
+    let (options, body) = spec.create_request(engine, image, mounts);
+    let container = engine.api.create_container(Some(options), body).await;
+    let id = container.map_err(create_error)?.id;
     let start = async {
-        populate_home(client, &id, spec.files.values()).await?;
-        let start_request = client
+        populate_home(engine, &id, spec.files.values()).await?;
+        let start_request = engine
             .api
             .start_container(&id, None::<StartContainerOptions>);
         start_request.await.map_err(create_error)
@@ -214,14 +215,14 @@ async fn create_and_start(
     match start.await {
         Ok(()) => Ok(id),
         Err(error) => {
-            remove_container(client, &id).await?;
+            remove_container(engine, &id).await?;
             Err(error)
         }
     }
 }
 
-async fn rename(client: &EngineClient, id: &str, name: String) -> Result<()> {
-    let rename_request = client
+async fn rename(engine: &ContainerEngine, id: &str, name: String) -> Result<()> {
+    let rename_request = engine
         .api
         .rename_container(id, RenameContainerOptions { name });
     rename_request.await.map_err(replace_error)

@@ -30,8 +30,6 @@ enum MountEntry {
         source: AbsPath,
         permission: Permission,
     },
-    /// An empty file.
-    EmptyFile,
     /// An empty directory.
     EmptyDirectory,
 }
@@ -123,7 +121,10 @@ impl MountPlan {
     fn hide(&mut self, path: &AbsPath) -> Result<()> {
         let cover = match file::kind(path)? {
             Some(kind) if kind.is_dir() => MountEntry::EmptyDirectory,
-            Some(_) => MountEntry::EmptyFile,
+            Some(_) => MountEntry::Shared {
+                source: AbsPath::new(EMPTY_FILE).ok_or_else(|| Error::bug("no empty file"))?,
+                permission: Permission::Read,
+            },
             None => return Ok(()),
         };
         self.0.insert(path.clone(), cover);
@@ -140,9 +141,7 @@ impl MountPlan {
                     permission: Permission::Read,
                     ..
                 } => Some(path.clone()),
-                MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => {
-                    None
-                }
+                MountEntry::Shared { .. } | MountEntry::EmptyDirectory => None,
             })
             .collect();
         for root in read_only {
@@ -185,13 +184,14 @@ impl MountPlan {
 
     /// Returns the bind mounts in the format of engines.
     pub(super) fn engine_mounts(&self) -> Vec<Mount> {
-        let mounts = self.0.iter().filter_map(|(path, entry)| match entry {
-            MountEntry::Shared { source, permission } => {
-                Some(bind_mount(source.to_string(), path, *permission))
-            }
-            MountEntry::EmptyFile => {
-                Some(bind_mount(EMPTY_FILE.to_owned(), path, Permission::Read))
-            }
+        let mounts = self.0.iter().filter_map(|(target, entry)| match entry {
+            MountEntry::Shared { source, permission } => Some(Mount {
+                target: Some(target.to_string()),
+                source: Some(source.to_string()),
+                typ: Some(MountType::BIND),
+                read_only: Some(*permission == Permission::Read),
+                ..Mount::default()
+            }),
             MountEntry::EmptyDirectory => None,
         });
         mounts.collect()
@@ -199,18 +199,14 @@ impl MountPlan {
 
     /// Returns the empty directories with their tmpfs options for the engine `kind`. Without an
     /// option, Podman would copy into them what they hide.
-    pub(super) fn empty_mounts(&self, kind: EngineKind) -> BTreeMap<String, String> {
+    pub(super) fn empty_mounts(&self, kind: EngineKind) -> impl Iterator<Item = (String, String)> {
         let options = match kind {
             EngineKind::Docker => format!("size={EMPTY_DIRECTORY_BYTES}"),
             EngineKind::Podman => format!("size={EMPTY_DIRECTORY_BYTES},notmpcopyup"),
         };
-        let empty_mounts = self
-            .0
-            .iter()
-            .filter(|(_, entry)| **entry == MountEntry::EmptyDirectory);
-        empty_mounts
-            .map(|(path, _)| (path.to_string(), options.clone()))
-            .collect()
+        let is_empty = |entry: &MountEntry| *entry == MountEntry::EmptyDirectory;
+        let empty_mounts = self.0.iter().filter(move |(_, entry)| is_empty(entry));
+        empty_mounts.map(move |(path, _)| (path.to_string(), options.clone()))
     }
 
     /// Returns every directory of the machine that commands may write to.
@@ -220,7 +216,7 @@ impl MountPlan {
                 source,
                 permission: Permission::Write,
             } => Some(source.clone()),
-            MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => None,
+            MountEntry::Shared { .. } | MountEntry::EmptyDirectory => None,
         });
         shared_mounts.collect()
     }
@@ -228,16 +224,6 @@ impl MountPlan {
     /// Returns whether a path of a container is a mount point, or a parent of one.
     pub(super) fn is_mount_parent(&self, path: &AbsPath) -> bool {
         self.0.keys().any(|target| target.is_within(path))
-    }
-}
-
-fn bind_mount(source: String, target: &AbsPath, permission: Permission) -> Mount {
-    Mount {
-        target: Some(target.to_string()),
-        source: Some(source),
-        typ: Some(MountType::BIND),
-        read_only: Some(permission == Permission::Read),
-        ..Mount::default()
     }
 }
 

@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
 use crate::world::io::files::read_regular_file;
-use crate::world::sandbox::docker::client::ContainerUser;
-use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::ContainerCommand;
+use crate::world::sandbox::docker::engine::ContainerUser;
+use crate::world::sandbox::docker::engine_error::command_error;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::running_commands::RunningCommand;
@@ -52,7 +52,7 @@ impl ReplaceableContainer {
     pub(super) fn install_packages(&self) -> Vec<String> {
         let packages = &self.spec.config.packages;
         let root = ContainerUser::ROOT;
-        let own_user = self.engine.client.container_user();
+        let own_user = self.engine.container_user();
         let kinds = [
             ("the system", &packages.system, SYSTEM_SCRIPT, root),
             ("Python", &packages.python, PYTHON_SCRIPT, own_user),
@@ -152,15 +152,12 @@ impl ReplaceableContainer {
         match output.exit_reason {
             ExitReason::Exited(0) => None,
             ExitReason::Exited(_) if message.is_some() => message,
-            ExitReason::Exited(status) => Some(format!("exit status {status}")),
-            ExitReason::Signalled(signal) => Some(format!("killed by signal {signal}")),
-            ExitReason::TimedOut => {
-                let seconds = INSTALL_TIME_MAX.as_secs();
-                Some(format!("timed out after {seconds} seconds"))
-            }
-            ExitReason::Interrupted => Some("interrupted".to_owned()),
-            ExitReason::DiskFull(shortage) => Some(shortage.to_string()),
             ExitReason::Refused { reason, .. } => Some(reason),
+            reason @ (ExitReason::Exited(_)
+            | ExitReason::Signalled(_)
+            | ExitReason::TimedOut
+            | ExitReason::Interrupted
+            | ExitReason::DiskFull(_)) => Some(reason.to_string()),
         }
     }
 }

@@ -1,20 +1,25 @@
 //! One command in a container, as [`CommandRun`] runs it. A command that must end is killed from
 //! inside the container, because an engine does not kill it when its client disconnects.
 
-use std::io;
-use std::time::Duration;
+use std::io::{self, PipeReader, pipe};
+use std::time::{Duration, Instant};
 
 use bollard::errors::Error as EngineError;
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use tokio::task::JoinHandle;
 
-use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
-use crate::world::sandbox::docker::client::is_missing;
-use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
+use crate::world::sandbox::command_run::{CommandRun, ExecProcess, OutputPipes, ProcessBounds};
+use crate::world::sandbox::docker::command::{
+    ContainerCommand, ContainerExec, START_FAILURE_PREFIX, exit_status,
+};
+use crate::world::sandbox::docker::engine_error::is_missing;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::followed_task::FollowedTask;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::running_commands::RunningCommand;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+
+/// Exit statuses of a command that never ran.
+const START_FAILURE_STATUSES: [i32; 2] = [126, 127];
 
 /// A command in a container.
 pub(super) struct ContainerProcess<'c> {
@@ -24,8 +29,8 @@ pub(super) struct ContainerProcess<'c> {
     /// command runs.
     guard: Option<&'c ContainerGuard<'c>>,
     exec_id: String,
-    /// Copies the output in the background.
-    copy_task: FollowedTask<Result<(), EngineError>>,
+    /// What copies the output in the background, and a handle that becomes readable at its end.
+    copy_task: Option<(JoinHandle<Result<(), EngineError>>, PipeReader)>,
     was_terminated: bool,
     /// Whether nothing else runs in the container, which ends with it.
     is_alone: bool,
@@ -44,14 +49,18 @@ impl<'c> ContainerProcess<'c> {
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
         let exec_id = exec.id().to_owned();
-        let (copy_task, copy) = FollowedTask::new(exec.forward_output(streams))?;
-        container.engine.spawn(copy);
+        let (end, end_signal) = pipe()?;
+        let copy_task = container.engine.spawn(async move {
+            let copy_result = exec.forward_output(streams).await;
+            drop(end_signal);
+            copy_result
+        });
         Ok(CommandRun::new(Self {
             container,
             running_command,
             guard,
             exec_id,
-            copy_task,
+            copy_task: Some((copy_task, end)),
             was_terminated: false,
             is_alone: false,
             exit_reason: None,
@@ -83,7 +92,7 @@ impl<'c> ContainerProcess<'c> {
             return Ok(());
         }
         let engine = &self.container.engine;
-        let status = || engine.block_on(exit_status(&engine.client, &self.exec_id));
+        let status = || engine.block_on(exit_status(engine, &self.exec_id));
         let exit_reason = if self.guard.is_some() {
             status()?
         } else {
@@ -117,13 +126,16 @@ impl ExecProcess for ContainerProcess<'_> {
     const ENDS_WHEN_DROPPED: bool = false;
 
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        self.copy_task.handles()
+        let copy_task = self.copy_task.iter();
+        copy_task.map(|(_, end)| end.as_fd()).collect()
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Some(copy_result) = self.copy_task.take_result() else {
+        let Some((copy_task, _)) = self.copy_task.take_if(|(task, _)| task.is_finished()) else {
             return Ok(());
         };
+        let copy_result = self.container.engine.block_on(copy_task);
+        let copy_result = copy_result.unwrap_or_else(|error| Err(io::Error::from(error).into()));
         copy_result
             .and_then(|()| self.determine_exit_reason())
             .map_err(|error| self.fail(error))
@@ -138,7 +150,7 @@ impl ExecProcess for ContainerProcess<'_> {
     }
 
     fn is_gone(&self) -> bool {
-        self.copy_task.is_over()
+        self.copy_task.is_none()
     }
 
     /// Kills it in the container, with what it has left behind.
@@ -164,7 +176,7 @@ impl ExecProcess for ContainerProcess<'_> {
             Some(Ok(())) => Ok(()),
             // Only the wait for its output ends.
             None => {
-                self.copy_task.give_up();
+                self.copy_task = None;
                 Ok(())
             }
         }
@@ -173,4 +185,49 @@ impl ExecProcess for ContainerProcess<'_> {
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+impl ReplaceableContainer {
+    /// Runs a command to its end. If it does not end by itself, everything that it has started is
+    /// killed inside the container; if that does not help, the container is restarted.
+    pub(super) fn execute(
+        &self,
+        guard: &ContainerGuard<'_>,
+        container_command: ContainerCommand,
+        running_command: &RunningCommand,
+        limits: CommandWaitLimits<'_>,
+    ) -> Result<CommandOutput, EngineError> {
+        let start_time = Instant::now();
+        let exec = self.start(guard, container_command)?;
+        let disks = guard.disk_watch(self);
+        let (outputs, streams) = OutputPipes::open()?;
+        let mut command_run =
+            ContainerProcess::follow(self, running_command, Some(guard), exec, streams)?;
+        let bounds = ProcessBounds {
+            deadline: start_time.checked_add(limits.time_max),
+            interrupt: Some(limits.interrupt),
+            disk: Some(&disks),
+            network: None,
+        };
+        let output = command_run
+            .capture(outputs, &bounds, limits.output_bytes_max, start_time)
+            .map_err(|error| command_run.process_mut().take_failure(error))?;
+        Ok(refuse_failed_start(output))
+    }
+}
+
+/// Reports a command that the engine could not start as refused.
+fn refuse_failed_start(mut output: CommandOutput) -> CommandOutput {
+    let has_status = matches!(
+        &output.exit_reason,
+        ExitReason::Exited(code) if START_FAILURE_STATUSES.contains(code)
+    );
+    let is_start_failure = has_status && output.stdout.text.starts_with(START_FAILURE_PREFIX);
+    if is_start_failure {
+        output.exit_reason = ExitReason::Refused {
+            step: "start the command in its container".to_owned(),
+            reason: output.stdout.text.trim().to_owned(),
+        };
+    }
+    output
 }

@@ -13,14 +13,19 @@ use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
-use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
+use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
-use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::engine::{ContainerEngine, ContainerUser};
+use crate::world::sandbox::docker::engine_error::is_stopped;
 use crate::world::sandbox::docker::instance::{ContainerChanges, ContainerInstance, kill};
 use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
-use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands};
+use crate::world::sandbox::running_commands::{
+    ContainerCommandId, RunningCommand, RunningCommands,
+};
 
+/// Timeout for killing what a command left behind.
+const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
 /// Timeout for an engine to start a command.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
 
@@ -48,8 +53,8 @@ impl ReplaceableContainer {
         workspace: &AbsPath,
         reachable: &ReachablePaths,
     ) -> Result<Self> {
-        let mounts = spec.plan_mounts(&engine.client, reachable)?;
-        let instance = engine.block_on(ContainerInstance::start(&engine.client, &spec, mounts))?;
+        let mounts = spec.plan_mounts(engine, reachable)?;
+        let instance = engine.block_on(ContainerInstance::start(engine, &spec, mounts))?;
         Ok(Self {
             engine: engine.clone(),
             spec,
@@ -68,14 +73,13 @@ impl ReplaceableContainer {
         reachable: &ReachablePaths,
         changes: ContainerChanges,
     ) -> Result<ContainerGuard<'_>> {
-        let mounts = self.spec.plan_mounts(&self.engine.client, reachable)?;
+        let mounts = self.spec.plan_mounts(&self.engine, reachable)?;
         let mut instance = self.lock_instance();
         if let Some(current) = instance.as_mut()
             && (current.mounts != mounts || changes == ContainerChanges::Discarded)
         {
-            let client = &self.engine.client;
-            self.engine
-                .block_on(current.replace(client, &self.spec, mounts, changes))?;
+            let replacement = current.replace(&self.engine, &self.spec, mounts, changes);
+            self.engine.block_on(replacement)?;
         }
         // A downgrade leaves no gap in which another command could mount something else.
         Ok(ContainerGuard(RwLockWriteGuard::downgrade(instance)))
@@ -84,7 +88,7 @@ impl ReplaceableContainer {
     /// Makes what was changed in it until now part of all containers that replace it.
     pub(super) fn save(&self) -> Result<()> {
         match self.lock_instance().as_mut() {
-            Some(instance) => self.engine.block_on(instance.save(&self.engine.client)),
+            Some(instance) => self.engine.block_on(instance.save(&self.engine)),
             None => Ok(()),
         }
     }
@@ -93,7 +97,7 @@ impl ReplaceableContainer {
     pub(super) fn close(&self) -> Result<()> {
         let mut instance = self.lock_instance();
         match instance.take() {
-            Some(instance) => self.engine.block_on(instance.remove(&self.engine.client)),
+            Some(instance) => self.engine.block_on(instance.remove(&self.engine)),
             None => Ok(()),
         }
     }
@@ -104,7 +108,7 @@ impl ReplaceableContainer {
             program: Vec::new(),
             env: self.env.clone(),
             dir: None,
-            user: self.engine.client.container_user(),
+            user: self.engine.container_user(),
             has_input: false,
         }
     }
@@ -140,14 +144,14 @@ impl ReplaceableContainer {
         &self,
         guard: &ContainerGuard<'_>,
     ) -> std::result::Result<(), EngineError> {
-        self.engine.block_on(kill(&self.engine.client, guard.id()))
+        self.engine.block_on(kill(&self.engine, guard.id()))
     }
 
     /// Kills everything that runs in it, like [`Self::end_all`], but waits for at most `time_max`
     /// until an engine has done it. Whether it has shows in the end of what ran.
     pub(super) fn end_all_in_time(&self, time_max: Duration) {
         let guard = self.lock();
-        let kill_request = kill(&self.engine.client, guard.id());
+        let kill_request = kill(&self.engine, guard.id());
         let kill_result = self
             .engine
             .block_on(async { timeout(time_max, kill_request).await });
@@ -160,7 +164,7 @@ impl ReplaceableContainer {
         guard: &ContainerGuard<'_>,
     ) -> std::result::Result<(), EngineError> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
-        let api = &self.engine.client.api;
+        let api = &self.engine.api;
         self.engine
             .block_on(api.restart_container(guard.id(), Some(options)))
     }
@@ -171,9 +175,8 @@ impl ReplaceableContainer {
         let Some(removed_instance) = instance.as_mut() else {
             return Ok(());
         };
-        let client = &self.engine.client;
-        self.engine
-            .block_on(removed_instance.recreate(client, &self.spec))
+        let replacement = removed_instance.recreate(&self.engine, &self.spec);
+        self.engine.block_on(replacement)
     }
 
     /// Locks the container to replace it; `None` in it is a closed one. Waits for running commands.
@@ -198,15 +201,15 @@ impl ReplaceableContainer {
         guard: &ContainerGuard<'_>,
         container_command: ContainerCommand,
     ) -> std::result::Result<ContainerExec, EngineError> {
-        let client = &self.engine.client;
+        let engine = &self.engine;
         let start = async {
-            match ContainerExec::start(client, guard.id(), container_command.clone()).await {
+            match ContainerExec::start(engine, guard.id(), container_command.clone()).await {
                 Err(error) if is_stopped(&error) => {
-                    let start = client
+                    let start = engine
                         .api
                         .start_container(guard.id(), None::<StartContainerOptions>);
                     start.await?;
-                    ContainerExec::start(client, guard.id(), container_command).await
+                    ContainerExec::start(engine, guard.id(), container_command).await
                 }
                 started => started,
             }
@@ -215,6 +218,50 @@ impl ReplaceableContainer {
             .engine
             .block_on(async { timeout(START_TIME_MAX, start).await });
         start_result.unwrap_or(Err(EngineError::RequestTimeoutError))
+    }
+
+    /// Kills what a command has left behind if it may write to more than the workspace, so that
+    /// nothing changes while its effects are inspected. As long as another command runs in the
+    /// container, whose effects are inspected later, only what cannot hide among its processes is
+    /// killed.
+    pub(super) fn end_leftovers(
+        &self,
+        guard: &ContainerGuard<'_>,
+        ending_id: &ContainerCommandId,
+    ) -> std::result::Result<(), EngineError> {
+        if !guard.can_write_outside(&self.workspace) {
+            return Ok(());
+        }
+        // Prevents new commands from starting meanwhile.
+        let running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if running_commands.ids_except(ending_id).is_empty() {
+            return self.end_all(guard);
+        }
+        drop(running_commands);
+        self.sweep(guard, ending_id);
+        Ok(())
+    }
+
+    /// Kills everything in the container that belongs to no running command other than `ending_id`.
+    pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending_id: &ContainerCommandId) {
+        // Prevents new commands from starting meanwhile: they would not be known yet.
+        let running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let kept_ids = running_commands.ids_except(ending_id);
+        let own_user = self.engine.container_user();
+        let root = self.has_root().then_some(ContainerUser::ROOT);
+        for user in [own_user].into_iter().chain(root) {
+            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &kept_ids)) else {
+                continue;
+            };
+            // Whether it has helped shows in the command's own end.
+            self.engine.block_on(sweep.drain_output(SWEEP_TIME_MAX));
+        }
     }
 }
 
@@ -225,7 +272,7 @@ impl ContainerGuard<'_> {
     /// Watches the disks that commands may fill: those of the mounted directories and of the
     /// container itself.
     pub(super) fn disk_watch(&self, container: &ReplaceableContainer) -> DiskWatch {
-        let storage = container.engine.client.properties.storage.clone();
+        let storage = container.engine.properties.storage.clone();
         let watched_paths = self.writable_directories().into_iter().chain(storage);
         DiskWatch::new(watched_paths.collect(), &container.spec.limits)
     }
@@ -260,9 +307,9 @@ impl Drop for ReplaceableContainer {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(instance) = instance.take() {
-            let client = self.engine.client.clone();
+            let engine = self.engine.clone();
             // If it cannot be removed now, the next run removes it.
-            let removal = async move { instance.remove(&client).await.unwrap_or_default() };
+            let removal = async move { instance.remove(&engine).await.unwrap_or_default() };
             self.engine.finish_detached(removal);
         }
     }

@@ -13,11 +13,11 @@ use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::tools::served::ServerName;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::container_owner::ContainerOwner;
-use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::{ContainerCommand, forward_input};
 use crate::world::sandbox::docker::container::fixed_variables;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::engine_error::command_error;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::ReplaceableContainer;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -71,8 +71,8 @@ impl ServerContainers {
     ) -> Result<Self> {
         let ContainerOwner { agent, origin, .. } = owner;
         let config = config.for_server(None);
-        let image = engine.block_on(engine.client.expect_image(&config.image))?;
-        let mut env = fixed_variables(&image);
+        let image_path = engine.expect_image(&config.image)?;
+        let mut env = fixed_variables(&image_path);
         env.extend(owner.config_env.clone());
         let (run, process) = (origin.run, std::process::id());
         let spec = ContainerSpec {
@@ -160,9 +160,8 @@ impl ServerContainer {
         if let Some(program_input) = exec.take_input() {
             // Its end shows in that of the program.
             let forwarding = forward_input(program_input, stdin.into());
-            container
-                .engine
-                .spawn(async { forwarding.await.unwrap_or_default() });
+            let forwarding = container.engine.spawn(forwarding);
+            drop(forwarding);
         }
         let streams = [stdout.into(), stderr.into()];
         let server_container = Arc::clone(&self);

@@ -4,7 +4,6 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -14,8 +13,6 @@ use crate::path::AbsPath;
 
 /// Timeout for a daemon's reply to a ping.
 const PING_TIME_MAX: Duration = Duration::from_secs(5);
-/// Timeout for a daemon's reply with its version.
-const VERSION_TIME_MAX: Duration = Duration::from_secs(20);
 /// Largest reply that is read, in bytes.
 const REPLY_BYTES_MAX: u64 = 256 * 1024;
 
@@ -138,44 +135,31 @@ fn default_sockets() -> Vec<AbsPath> {
 
 /// Queries the daemon that listens on `socket`.
 async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
-    let ping = match timeout(PING_TIME_MAX, http_get(socket, "/_ping")).await {
-        Ok(Ok(answer)) => answer,
+    let reply = match timeout(PING_TIME_MAX, ping(socket)).await {
+        Ok(Ok(reply)) => reply,
         Ok(Err(error)) => return status_from_error(&error),
         Err(_) => return DaemonStatus::NoReply,
     };
-    if ping.status != "200" {
-        return DaemonStatus::NotADaemon(format!("it answers a ping with {}", ping.status));
-    }
-    if let Some(version) = podman_version(&ping.head) {
-        return DaemonStatus::Answers(EngineKind::Podman, format!("Podman {version}"));
-    }
-    let version = match timeout(VERSION_TIME_MAX, http_get(socket, "/version")).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return status_from_error(&error),
-        Err(_) => return DaemonStatus::NoReply,
-    };
-    let version: Value = serde_json::from_str(&version.body).unwrap_or_default();
-    let field =
-        |object: &Value, name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
-    let platform = version
-        .get("Platform")
-        .and_then(|platform| field(platform, "Name"));
-    let name = platform
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "Docker".to_owned());
-    match field(&version, "Version") {
-        Some(version) => DaemonStatus::Answers(EngineKind::Docker, format!("{name} {version}")),
-        None => DaemonStatus::NotADaemon("it does not report its version".to_owned()),
+    match reply.split_whitespace().nth(1) {
+        Some("200") => engine_version(&reply).unwrap_or_else(|| {
+            DaemonStatus::NotADaemon("it does not report its version".to_owned())
+        }),
+        Some(status) => DaemonStatus::NotADaemon(format!("it answers a ping with {status}")),
+        None => DaemonStatus::NotADaemon("its reply is not HTTP".to_owned()),
     }
 }
 
-/// Parses Podman's version from the head of a reply: `Server: Libpod/4.3.1 (linux)`. Its `/version`
-/// endpoint first asks other programs for theirs, which can take half a minute.
-fn podman_version(head: &str) -> Option<&str> {
-    let server = head
-        .lines()
-        .find_map(|line| line.strip_prefix("Server: Libpod/"));
-    server.and_then(|version| version.split_whitespace().next())
+/// Parses the kind and version of an engine from its reply to a ping, such as
+/// `Server: Libpod/4.3.1 (linux)`. Podman takes up to half a minute to answer `/version`.
+fn engine_version(reply: &str) -> Option<DaemonStatus> {
+    let mut lines = reply.lines();
+    let server = lines.find_map(|line| line.strip_prefix("Server: "))?;
+    let (name, version) = server.split_whitespace().next()?.split_once('/')?;
+    let (kind, name) = match name {
+        "Libpod" => (EngineKind::Podman, "Podman"),
+        name => (EngineKind::Docker, name),
+    };
+    Some(DaemonStatus::Answers(kind, format!("{name} {version}")))
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
@@ -188,28 +172,14 @@ fn status_from_error(error: &std::io::Error) -> DaemonStatus {
     }
 }
 
-struct DaemonResponse {
-    status: String,
-    head: String,
-    body: String,
-}
-
-/// Sends one HTTP/1.0 request, after which the daemon closes the connection.
-async fn http_get(socket: &AbsPath, path: &str) -> std::io::Result<DaemonResponse> {
+/// Sends a ping in HTTP/1.0, after which the daemon closes the connection. Returns the reply.
+async fn ping(socket: &AbsPath) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(socket.as_path()).await?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
+    let request = b"GET /_ping HTTP/1.0\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await?;
     let mut bytes = Vec::new();
     stream.take(REPLY_BYTES_MAX).read_to_end(&mut bytes).await?;
-    let text = String::from_utf8_lossy(&bytes);
-    let malformed_error = || std::io::Error::other("its reply is not HTTP");
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(malformed_error)?;
-    let status = head.split_whitespace().nth(1).ok_or_else(malformed_error)?;
-    Ok(DaemonResponse {
-        status: status.to_owned(),
-        head: head.to_owned(),
-        body: body.to_owned(),
-    })
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -217,12 +187,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn podman_is_known_by_the_head_of_its_answers() {
-        let head = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Libpod/4.3.1 (linux)";
-        assert_eq!(podman_version(head), Some("4.3.1"));
-        assert_eq!(
-            podman_version("HTTP/1.1 200 OK\r\nServer: Docker/20.10 (linux)"),
-            None
-        );
+    fn an_engine_is_known_by_the_head_of_its_answers() {
+        let check = |server: &str, expected: Option<(EngineKind, &str)>| {
+            let reply = format!("HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\n{server}\r\n\r\nOK");
+            let expected =
+                expected.map(|(kind, version)| DaemonStatus::Answers(kind, version.to_owned()));
+            assert_eq!(engine_version(&reply), expected);
+        };
+        let podman = Some((EngineKind::Podman, "Podman 4.3.1"));
+        check("Server: Libpod/4.3.1 (linux)", podman);
+        let docker = Some((EngineKind::Docker, "Docker 20.10.24"));
+        check("Server: Docker/20.10.24 (linux)", docker);
+        check("Date: now", None);
     }
 }
