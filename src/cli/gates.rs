@@ -468,9 +468,19 @@ fn plan_team(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result
     let host = environment::load(host).host;
     let config = load_config_without_warnings(file, &host, output)?;
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
+    assemble_team(file, &config, &layout, &host)
+}
+
+/// Assembles the team of a config, as single calls use it.
+fn assemble_team(
+    file: &TeamFile,
+    config: &Config,
+    layout: &RunLayout,
+    host: &Host,
+) -> Result<AgentTeam> {
     AgentTeam::assemble(
-        &config,
-        &layout,
+        config,
+        layout,
         &host.cwd,
         InheritedPaths {
             home: host.home.as_ref(),
@@ -532,18 +542,7 @@ fn open_team_gates(
         MissingWorkspaces::Create => make_directories(&config, &layout)?,
         MissingWorkspaces::Omit => Vec::new(),
     };
-    let mut team = AgentTeam::assemble(
-        &config,
-        &layout,
-        &host.cwd,
-        InheritedPaths {
-            home: host.home.as_ref(),
-            own_files: file.path().map_or(&[], slice::from_ref),
-            ..InheritedPaths::default()
-        },
-        DeliveryAccess::ReadWrite,
-    )?
-    .with_skills()?;
+    let mut team = assemble_team(file, &config, &layout, &host)?;
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
