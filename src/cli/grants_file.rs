@@ -10,7 +10,7 @@ use crate::call_rules::CallRules;
 use crate::call_rules::rule_syntax::parse_rule;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
-use crate::orchestrator::grants::{apply_path_rules, write_roots};
+use crate::orchestrator::grants::{apply_path_rules, open_linked_repositories, write_roots};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
@@ -108,7 +108,7 @@ impl GrantsFile {
             (Some(base), []) => {
                 let rules = file.permissions.rules(home)?;
                 Ok(Self {
-                    grants: apply_path_rules(grants, &rules, cwd)?,
+                    grants: open_linked_repositories(apply_path_rules(grants, &rules, cwd)?)?,
                     rules: Arc::new(rules),
                     base,
                 })

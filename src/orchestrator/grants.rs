@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::openings::{Openings, close_link_targets, file_grant};
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::folded::below_folded;
 use crate::permissions::grant::{
@@ -21,6 +21,7 @@ use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectori
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
+use crate::world::git::ownership::{LinkedRepository, linked_repository};
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::io::project_link::UserLocation;
 
@@ -324,6 +325,32 @@ pub fn apply_path_rules(
         grant.path_rules = Arc::clone(&path_rules);
     }
     Ok(grants)
+}
+
+/// Opens for reading the repository of each open working tree whose `.git` is a file, as if it were
+/// in the tree: without it, git does not work there. Only a repository that names the tree counts,
+/// and only if the tree's `.git` may be read.
+pub fn open_linked_repositories(grants: Vec<Grant>) -> Result<Vec<Grant>> {
+    let manager = permission_manager(&grants, Phase::Coordination);
+    let mut all_grants = grants;
+    for tree in manager.grants() {
+        if tree.kind != GrantKind::Context || tree.scope != GrantScope::Tree {
+            continue;
+        }
+        let Some(LinkedRepository::Own(root)) = linked_repository(&tree.root.to_abs())? else {
+            continue;
+        };
+        let head = RelPath::new(".git/HEAD").map(|rel| tree.root.join(&rel));
+        let is_closed = head.is_none_or(|head| !manager.allows(&head, Permission::Read));
+        let is_in_grant =
+            |grant: &Grant| below_folded(root.as_path(), grant.root.as_path()).is_some();
+        if !is_closed && !manager.grants().iter().any(is_in_grant) {
+            let mut grant = Grant::tree(root, GrantKind::Context, Permission::Read);
+            grant.path_rules = Arc::clone(&tree.path_rules);
+            merge(&mut all_grants, grant);
+        }
+    }
+    Ok(all_grants)
 }
 
 /// Returns the user's directories that the folder guards of all agents list, each once.

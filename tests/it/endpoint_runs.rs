@@ -2,9 +2,15 @@
 //! rules: they read the conversation, use tools, answer, vote and present.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 
 use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
@@ -332,6 +338,63 @@ fn transient_errors_are_retried_until_the_run_succeeds() {
             .end(),
         "sent an incomplete reply",
     );
+}
+
+/// Serves one reply for each TLS connection, with the certificate of an authority as its own.
+/// Returns the port.
+fn start_tls_server() -> u16 {
+    let read = |name: &str| fs::read(format!("tests/cases/tls/{name}")).unwrap();
+    let certificate = CertificateDer::from_pem_slice(&read("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&read("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = rustls::StreamOwned::new(connection, socket.unwrap());
+            // A client that refuses the certificate sends nothing.
+            if stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+                let reply = stream_reply("forty-two", None).bytes();
+                stream.write_all(&reply).unwrap();
+                stream.conn.send_close_notify();
+                stream.flush().unwrap();
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn a_trusted_certificate_may_be_that_of_the_server() {
+    let port = start_tls_server();
+    for (host, trusted, expected) in [
+        ("localhost", "server.pem", "forty-two\n"),
+        (
+            "localhost",
+            "other.pem",
+            "invalid peer certificate: UnknownIssuer (hint: name a file",
+        ),
+        ("127.0.0.1", "server.pem", "not valid for name"),
+    ] {
+        let file = format!("{}/tests/cases/tls/{trusted}", env!("CARGO_MANIFEST_DIR"));
+        let backend =
+            format!("type: chatcompletion, model: m, base_url: \"https://{host}:{port}/v1\"");
+        let project = team_project(&[format!("  - id: a\n    backend: {{{backend}}}\n")], "")
+            .env("SSL_CERT_FILE", file);
+        let code = i32::from(!expected.ends_with('\n'));
+        let finished = project.failure(code);
+        let output = format!("{}{}", finished.stderr(), finished.stdout());
+        assert!(output.contains(expected), "{output}");
+        assert!(!output.contains("retries"), "{output}");
+    }
 }
 
 #[test]

@@ -125,6 +125,63 @@ fn what_a_closed_path_leads_to_is_closed_too() {
 }
 
 #[test]
+fn a_working_tree_opens_the_repository_that_names_it() {
+    let worktree = "main/.git/worktrees/tree";
+    let submodule = "[core]\n\tbare = false\n\tworktree = ../../src\n[user]\n";
+    for (git_file, listed, config, hidden, name, code) in [
+        (worktree, "src/.git", "", "", "read_text_file", 0),
+        (worktree, "src/.git", "", "", "write_file", 4),
+        (worktree, "other/.git", "", "", "read_text_file", 4),
+        (
+            worktree,
+            "src/.git",
+            "",
+            "Read(src/.git/**)",
+            "read_text_file",
+            4,
+        ),
+        ("main/.git", "", submodule, "", "read_text_file", 0),
+        (
+            "main/.git",
+            "",
+            "[core]\n[a]\n\tworktree = ../../src\n",
+            "",
+            "read_text_file",
+            4,
+        ),
+        ("gone/.git", "", "", "", "read_text_file", 4),
+    ] {
+        let project = project()
+            .dir("main/.git/objects")
+            .dir("other")
+            .file("main/.git/HEAD", "ref: refs/heads/main\n")
+            .file("main/.git/config", config)
+            .file("main/.git/worktrees/tree/commondir", "../..\n");
+        let place = |path: &str| project.path(path).display().to_string();
+        let rules = match hidden {
+            "" => json!([]),
+            rule => json!([rule]),
+        };
+        let grants = json!({
+            "context_paths": [{"path": "src", "permission": "write"}],
+            "permissions": {"deny": rules},
+        });
+        let (listed, git_file) = (place(listed), place(git_file));
+        let mut arguments = json!({"path": place("main/.git/HEAD")});
+        if name == "write_file" {
+            arguments["content"] = json!("x");
+        }
+        let finished = project
+            .file("main/.git/worktrees/tree/gitdir", format!("{listed}\n"))
+            .file("src/.git", format!("gitdir: {git_file}\n"))
+            .file("grants.json", grants.to_string())
+            .args(["tool", name, "--grants", "grants.json", "--phase", "final"])
+            .args(["--args".to_owned(), arguments.to_string()]);
+        let _finished = finished.failure(code);
+    }
+}
+
+#[test]
 fn arguments_come_from_standard_input_when_asked_for() {
     let arguments = [
         "tool",

@@ -145,7 +145,13 @@ impl RemoteErrors {
         if error.is_connect() {
             let message = format!("cannot be reached at `{}`: {cause}", self.url);
             if cause.starts_with(BAD_CERTIFICATE) {
-                let hint = "name a file with the certificate of its authority in `SSL_CERT_FILE`";
+                let hint = if cause.contains("not valid for name") {
+                    "use a name of the certificate in the URL"
+                } else if cause.contains("expired") {
+                    "renew the certificate of the server"
+                } else {
+                    "name a file with its certificate or that of its authority in `SSL_CERT_FILE`"
+                };
                 return self.permanent(&format!("{message} (hint: {hint})"));
             }
             let system = root.downcast_ref::<std::io::Error>();

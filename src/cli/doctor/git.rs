@@ -1,8 +1,10 @@
 //! Doctor checks of git, which pipelines need and with which the user can restore files.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
+use crate::path::AbsPath;
 use crate::world::diagnostics::probe::ProgramReply;
 use crate::world::diagnostics::probe::git::GitProbe;
+use crate::world::git::ownership::{LinkedRepository, linked_repository};
 
 /// Reports what git can be used for here. `breadth_reason` is the reason why the current directory
 /// is more than a project, such as a home directory: its files should not be committed as a whole.
@@ -28,10 +30,17 @@ pub(crate) fn check(git: &GitProbe, breadth_reason: Option<&str>) -> DoctorFindi
             version: ProgramReply::Succeeded(version),
             repository: ProgramReply::Succeeded(root),
             ..
-        } => finding(
-            FindingVerdict::Ok,
-            format!("{version}; repository `{root}`"),
-        ),
+        } => {
+            let repository = format!("{version}; repository `{root}`");
+            match AbsPath::new(root).map(|root| linked_repository(&root)) {
+                Some(Ok(Some(LinkedRepository::Foreign(dir)))) => finding(
+                    FindingVerdict::Warning,
+                    format!("{repository}: agents cannot use git, `{dir}` does not refer to it"),
+                )
+                .with_remedy(format!("git config core.worktree '{root}'")),
+                Some(_) | None => finding(FindingVerdict::Ok, repository),
+            }
+        }
         GitProbe::Found {
             version: ProgramReply::Succeeded(version),
             repository: ProgramReply::Failed(reason),

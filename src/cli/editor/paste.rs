@@ -1,21 +1,27 @@
 //! Tracks text pasted into the edited line, as far as the terminal marks it (bracketed paste). The
 //! user may not have written such text. A long one is shown as a label, and sent whole.
 
+use std::cmp::Ordering;
+use std::time::{Duration, Instant};
+
 use rustyline::history::History;
 use rustyline::{
     Cmd, ConditionalEventHandler, Editor, Event, EventContext, Helper, KeyCode, KeyEvent,
     Modifiers, RepeatCount,
 };
 
-use crate::cli::editor::EditorStyle;
 use crate::cli::editor::keys::bind_handlers;
 use crate::cli::editor::state::SharedEditorState;
+use crate::cli::editor::{EditorStyle, PASTE_PAUSE_MAX};
 use crate::text::count_noun;
+use crate::world::io::terminal_mode::has_input;
 
 /// Number of lines from which on a pasted text is shown as a label.
 const FOLDED_LINES_MIN: usize = 10;
 /// Number of characters from which on a pasted text is shown as a label.
 const FOLDED_CHARS_MIN: usize = 2000;
+/// Number of characters of an unmarked paste before the rest of it is shown as a label.
+const BURST_CHARS_SHOWN_MAX: usize = 1000;
 
 /// The texts that were pasted into a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +33,16 @@ pub(crate) struct PastedTexts {
     incoming_text: Option<String>,
     /// The texts of which only labels are in the line.
     folded_texts: Vec<FoldedText>,
+    /// The characters that have arrived without a pause, unmarked.
+    burst: Option<KeyBurst>,
+}
+
+/// Characters that arrive faster than anyone types: pasted on a terminal that does not mark that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyBurst {
+    text: String,
+    chars: usize,
+    last_key: Instant,
 }
 
 /// A pasted text with its label in the line.
@@ -53,6 +69,67 @@ impl PastedTexts {
         });
     }
 
+    /// Takes a key outside of a marked paste. Once many characters have arrived without a pause,
+    /// the following ones are shown as a label, because drawing the line for each takes the longer
+    /// the more there are. `None` if the editor inserts the key.
+    fn take_unmarked(
+        &mut self,
+        key: Option<KeyEvent>,
+        now: Instant,
+        is_input_waiting: impl Fn() -> bool,
+    ) -> Option<Cmd> {
+        let Some(KeyEvent(KeyCode::Char(c), Modifiers::NONE)) = key else {
+            self.end_burst();
+            return None;
+        };
+        let is_typed = |burst: &KeyBurst| {
+            now.duration_since(burst.last_key) > PASTE_PAUSE_MAX && !is_input_waiting()
+        };
+        if self.burst.as_ref().is_some_and(is_typed) {
+            self.end_burst();
+        }
+        let burst = self.burst.get_or_insert_with(|| KeyBurst {
+            text: String::new(),
+            chars: 0,
+            last_key: now,
+        });
+        burst.text.push(c);
+        burst.chars = burst.chars.saturating_add(1);
+        burst.last_key = now;
+        match burst.chars.cmp(&BURST_CHARS_SHOWN_MAX) {
+            Ordering::Less => None,
+            Ordering::Equal => {
+                let label = self.label("the rest");
+                self.folded_texts.push(FoldedText {
+                    label: label.clone(),
+                    text: c.to_string(),
+                });
+                Some(Cmd::Insert(1, label))
+            }
+            Ordering::Greater => {
+                if let Some(folded) = self.folded_texts.last_mut() {
+                    folded.text.push(c);
+                }
+                Some(Cmd::Noop)
+            }
+        }
+    }
+
+    /// Records the text of a long burst as pasted.
+    fn end_burst(&mut self) {
+        let burst = self.burst.take();
+        let long_burst = burst.filter(|burst| burst.chars >= BURST_CHARS_SHOWN_MAX);
+        self.texts.extend(long_burst.map(|burst| burst.text));
+    }
+
+    /// Returns a label for the next text of which only a label is shown.
+    fn label(&self, size: &str) -> String {
+        match self.folded_texts.len() {
+            0 => format!("[pasted text, {size}]"),
+            earlier => format!("[pasted text {}, {size}]", earlier.saturating_add(1)),
+        }
+    }
+
     /// Records the text of the paste that has begun, which resulted in `line`.
     pub(crate) fn end(&mut self, line: &str) {
         let Some(LineBeforePaste { line: old, cursor }) = self.pending_paste.take() else {
@@ -75,10 +152,12 @@ impl PastedTexts {
     }
 
     /// Takes a key of the text that is arriving: none of them is a command. Returns what the editor
-    /// does instead; `None` if no text is arriving. `count` is how often the key counts.
+    /// does instead; `None` if it does what the key means. `count` is how often the key counts.
     pub(crate) fn take_key(&mut self, event: &Event, count: RepeatCount) -> Option<Cmd> {
-        let incoming_text = self.incoming_text.as_mut()?;
         let key = event.get(0).copied();
+        let Some(incoming_text) = self.incoming_text.as_mut() else {
+            return self.take_unmarked(key, Instant::now(), || has_input(Duration::ZERO));
+        };
         if key != Some(KeyEvent(KeyCode::BracketedPasteEnd, Modifiers::NONE)) {
             incoming_text.extend(key.and_then(pasted_char));
             return Some(Cmd::Noop);
@@ -110,11 +189,7 @@ impl PastedTexts {
         } else {
             return text;
         };
-        let number = match self.folded_texts.len() {
-            0 => String::new(),
-            earlier => format!(" {}", earlier.saturating_add(1)),
-        };
-        let label = format!("[pasted text{number}, {size}]");
+        let label = self.label(&size);
         self.folded_texts.push(FoldedText {
             label: label.clone(),
             text,
@@ -147,6 +222,7 @@ impl PastedTexts {
     /// Returns everything that was pasted into the line, which is now complete.
     pub(crate) fn take_texts(&mut self, line: &str) -> Vec<String> {
         self.end(line);
+        self.end_burst();
         std::mem::take(&mut self.texts)
     }
 }
@@ -192,7 +268,7 @@ pub(super) fn bind<H: Helper, I: History>(
         (Event::from(KeyEvent::ctrl('Y')), PasteKey::Yank),
         (Event::from(KeyEvent::alt('y')), PasteKey::Yank),
     ];
-    let other_keys = (style == EditorStyle::Full).then_some((Event::Any, PasteKey::Other));
+    let other_keys = (style != EditorStyle::Simple).then_some((Event::Any, PasteKey::Other));
     bind_handlers(editor, keys.into_iter().chain(other_keys), |key| {
         PasteHandler {
             key,
@@ -272,7 +348,8 @@ mod tests {
     #[test]
     fn a_long_text_has_a_label_in_the_line() {
         let mut pastes = PastedTexts::default();
-        assert_eq!(pastes.take_key(&KeyEvent::from('a').into(), 1), None);
+        let enter = KeyEvent(KeyCode::Enter, Modifiers::NONE);
+        assert_eq!(pastes.take_key(&enter.into(), 1), None);
         assert_eq!(paste(&mut pastes, ""), None);
         let short = paste(&mut pastes, "a\r\nb\rc\nd\te\u{3}\u{18}\u{7f}");
         assert_eq!(short.as_deref(), Some("a\nb\nc\nd\te"));
@@ -289,6 +366,34 @@ mod tests {
         );
         assert_eq!(whole, expected);
         assert_eq!(pastes.take_texts("").len(), 3);
+        // Keys that arrive without a pause, unmarked.
+        let mut pastes = PastedTexts::default();
+        let mut inserted = String::new();
+        let now = Instant::now();
+        for c in "ab".repeat(BURST_CHARS_SHOWN_MAX).chars() {
+            match pastes.take_unmarked(Some(KeyEvent::from(c)), now, || false) {
+                Some(Cmd::Insert(1, label)) => inserted.push_str(&label),
+                Some(command) => assert_eq!(command, Cmd::Noop),
+                None => inserted.push(c),
+            }
+        }
+        assert!(
+            inserted.ends_with("ba[pasted text, the rest]"),
+            "{inserted}"
+        );
+        let whole = "ab".repeat(BURST_CHARS_SHOWN_MAX);
+        assert_eq!(pastes.unfold(&inserted), whole);
+        assert_eq!(pastes.take_texts(""), [whole]);
+        // Control: typed keys are not pasted.
+        let second = Duration::from_secs(1);
+        for (key, time) in ["a"; BURST_CHARS_SHOWN_MAX].iter().zip(0_u32..) {
+            let key = key.chars().next().map(KeyEvent::from);
+            assert_eq!(
+                pastes.take_unmarked(key, now + second * time, || false),
+                None
+            );
+        }
+        assert_eq!(pastes.take_texts(""), Vec::<String>::new());
         // Control: without labels, the line is what it is.
         assert_eq!(PastedTexts::default().unfold(&first), first);
     }

@@ -32,7 +32,9 @@ use crate::orchestrator::attempts::Attempt;
 use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent};
 use crate::orchestrator::environments::{AgentEnvironments, LayerVisibility};
 use crate::orchestrator::final_delivery::copy_all_call;
-use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_path_rules};
+use crate::orchestrator::grants::{
+    self, ContextGrants, InheritedPaths, apply_path_rules, open_linked_repositories,
+};
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
 use crate::orchestrator::program_files::{
@@ -48,6 +50,7 @@ use crate::orchestrator::team::skills::AgentSkills;
 use crate::orchestrator::team::subagent_types::SubagentTypes;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::AccessHistory;
 use crate::prompts::WorkspaceOutput;
 use crate::prompts::memory::MemoryPrompt;
@@ -295,6 +298,11 @@ impl AgentTeam {
                 &agent.permissions.rules,
                 base,
             )?;
+            // A folder guard lists all that is open.
+            let grants = match agent.folder_guard {
+                FolderGuard::Off => open_linked_repositories(grants)?,
+                FolderGuard::On { .. } | FolderGuard::Role { .. } => grants,
+            };
             members.push(TeamMember {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),

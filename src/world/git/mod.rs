@@ -5,7 +5,7 @@
 
 pub mod object;
 mod object_cache;
-mod ownership;
+pub mod ownership;
 pub mod project;
 pub mod bare_repository;
 pub mod merge_base;

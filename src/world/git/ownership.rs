@@ -3,7 +3,7 @@
 //! pipeline, and agents would read its objects.
 
 use crate::error::Result;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::{dir, file};
 
@@ -11,6 +11,68 @@ use crate::world::sys::state_files::{dir, file};
 const PATH_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// The name by which a directory refers to its repository.
 const DOT_GIT: &str = ".git";
+/// What is before the path in a `.git` file.
+const GIT_FILE_PREFIX: &str = "gitdir: ";
+
+/// The longest config of a repository that is read, in bytes.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// The repository to which the `.git` file of a working tree points: that of a linked worktree, of
+/// a submodule, or one with a separate directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkedRepository {
+    /// It names the working tree, which git has thus created.
+    Own(RealPath),
+    /// It does not, or cannot be read.
+    Foreign(AbsPath),
+}
+
+/// Returns the directory of the repository to which the `.git` file of `root` points; `None` if
+/// there is no such file.
+pub fn linked_repository(root: &AbsPath) -> Result<Option<LinkedRepository>> {
+    let dot_git = root.join(DOT_GIT);
+    let Some(git_dir) = read_path(&dot_git, GIT_FILE_PREFIX)? else {
+        return Ok(None);
+    };
+    let shared_dir = read_path(&git_dir.join("commondir"), "").unwrap_or_default();
+    let common_dir = shared_dir.unwrap_or_else(|| git_dir.clone());
+    let found = FoundRepository {
+        root,
+        git_dir: &git_dir,
+        common_dir: &common_dir,
+        objects: &common_dir.join("objects"),
+        worktree: configured_worktree(&git_dir),
+    };
+    Ok(Some(match found.foreign_reason() {
+        Ok(None) => LinkedRepository::Own(dir::resolve(&common_dir)?),
+        Ok(Some(_)) | Err(_) => LinkedRepository::Foreign(common_dir),
+    }))
+}
+
+/// Returns the path that a file consists of after `prefix`; relative ones are relative to its
+/// directory. `None` if there is no such regular file.
+fn read_path(file: &AbsPath, prefix: &str) -> Result<Option<AbsPath>> {
+    if !file::kind(file)?.is_some_and(|kind| kind.is_file()) {
+        return Ok(None);
+    }
+    let text = read_regular_file(file, PATH_FILE_BYTES_MAX)?
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let path = text.as_deref().and_then(|text| text.strip_prefix(prefix));
+    let parent = file.parent().unwrap_or_else(AbsPath::root);
+    Ok(path.map(|path| parent.join(path.trim_end_matches('\n'))))
+}
+
+/// Returns `core.worktree` of a repository's config, as git writes it for a submodule.
+fn configured_worktree(git_dir: &AbsPath) -> Option<AbsPath> {
+    let bytes = read_regular_file(&git_dir.join("config"), CONFIG_BYTES_MAX).ok()??;
+    let text = String::from_utf8(bytes).ok()?;
+    let mut lines = text.lines().map(str::trim);
+    lines.find(|line| *line == "[core]")?;
+    let settings = lines.take_while(|line| !line.starts_with('['));
+    let mut values = settings.filter_map(|line| line.split_once(" = "));
+    let (_, path) = values.find(|(key, _)| *key == "worktree")?;
+    Some(git_dir.join(path))
+}
 
 /// A repository, as git found it from a directory.
 #[derive(Debug)]
@@ -62,9 +124,7 @@ impl FoundRepository<'_> {
         if !file::exists(&list)? || !is_same_dir(&parent, &list)? {
             return Ok(false);
         }
-        let listed_text = read_regular_file(&self.git_dir.join("gitdir"), PATH_FILE_BYTES_MAX)?
-            .and_then(|bytes| String::from_utf8(bytes).ok());
-        let listed_path = listed_text.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
+        let listed_path = read_path(&self.git_dir.join("gitdir"), "")?;
         let listed_parent = listed_path.as_ref().and_then(AbsPath::parent);
         let is_dot_git = listed_path.is_some_and(|path| path.as_path().ends_with(DOT_GIT));
         let Some(listed_parent) = listed_parent.filter(|_| is_dot_git) else {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::config::vendors::is_this_machine;
+use crate::world::io::tls::client_config;
 
 /// Timeout for opening a connection, including its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
@@ -120,12 +121,16 @@ pub(crate) fn client_with_resolver<R: Resolve + 'static>(
 fn build_client(builder: ClientBuilder) -> Result<Client, HttpSetupError> {
     // An earlier installation is of the same provider: there is no other in the program.
     drop(rustls::crypto::ring::default_provider().install_default());
+    let setup_error =
+        |error: &(dyn std::error::Error + 'static)| HttpSetupError(root_cause(error).to_string());
+    let tls = client_config().map_err(|error| setup_error(&error))?;
     builder
+        .tls_backend_preconfigured(tls)
         .user_agent(concat!("massgen/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
         .redirect(Policy::none())
         .build()
-        .map_err(|error| HttpSetupError(root_cause(&error).to_string()))
+        .map_err(|error| setup_error(&error))
 }
 
 /// Returns the URL without its credentials and query, which may be secret.

@@ -22,5 +22,6 @@ pub mod terminal_input;
 pub mod pager;
 pub mod user_terminal;
 pub mod web_browser;
+mod tls;
 pub mod http;
 pub mod page_fetcher;
