@@ -6,8 +6,13 @@ use crate::path::AbsPath;
 
 /// The directory of skills in the state directories of the project and of the home directory.
 const SKILLS: &str = "skills";
+/// The directory of skills that several programs read in a project and in the home directory.
+const AGENTS_SKILLS: &str = ".agents/skills";
 /// The directory of skills that Claude Code reads in a project.
 const CLAUDE_SKILLS: &str = ".claude/skills";
+
+/// The directories of a project with skills that its config need not name.
+const OWN_SKILLS: [&str; 3] = [".massgen/skills", AGENTS_SKILLS, CLAUDE_SKILLS];
 
 /// The directories with skills, in the order of their rank; empty unless `use_skills` is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +37,8 @@ pub struct SkillDirectory {
 /// The author of the content of a directory with skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkillAuthor {
-    /// It is in the directory in which massgen was started, and may be a stranger's: no symlink in
-    /// it leads to a skill elsewhere.
+    /// It is in the directory in which massgen was started, and may be a stranger's: a symlink in it
+    /// leads to a skill only inside that directory.
     Project,
     /// It is the user's own.
     User,
@@ -60,21 +65,27 @@ impl SkillsConfig {
                 });
             }
         };
-        let home_directory = home.map(|home| (in_state(home), false));
+        let home_directories = home.map(|home| [in_state(home), home.join(AGENTS_SKILLS)]);
+        let home_directories = home_directories
+            .into_iter()
+            .flatten()
+            .map(|path| (path, false));
         let is_in_project = config_directory
             .as_ref()
             .is_some_and(|directory| directory.is_within(base));
         let config_directory = config_directory.map(|directory| (directory, true));
-        let directories_by_rank = if is_in_project {
-            [home_directory, config_directory]
-        } else {
-            [config_directory, home_directory]
+        let (in_project, elsewhere) = match config_directory {
+            Some(directory) if is_in_project => (Some(directory), None),
+            directory => (None, directory),
         };
-        for (path, is_named) in directories_by_rank.into_iter().flatten() {
+        let directories_by_rank = elsewhere
+            .into_iter()
+            .chain(home_directories)
+            .chain(in_project)
+            .chain(OWN_SKILLS.map(|directory| (base.join(directory), false)));
+        for (path, is_named) in directories_by_rank {
             add(path, is_named);
         }
-        add(in_state(base), false);
-        add(base.join(CLAUDE_SKILLS), false);
         Self {
             directories,
             from_sessions: false,

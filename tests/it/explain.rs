@@ -136,7 +136,7 @@ fn a_working_tree_opens_the_repository_that_names_it() {
             worktree,
             "src/.git",
             "",
-            "Read(src/.git/**)",
+            "read_file(src/.git/**)",
             "read_text_file",
             4,
         ),

@@ -1,5 +1,7 @@
 //! Which skills agents are offered, what they may do with them, and which skills are refused.
 
+use std::os::unix::fs::symlink;
+
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 use crate::project::{FinishedCommand, Project, events, make_program};
@@ -266,10 +268,23 @@ fn a_skill_file_that_is_no_file_is_named_once() {
 }
 
 #[test]
-fn symlinks_of_a_project_open_nothing_else() {
+fn symlinks_of_a_project_open_nothing_outside() {
     let shown = dry_run_output(
         project(USE_SKILLS)
-            .file("src/SKILL.md", skill_text("description: OUTSIDE"))
+            .file("src/SKILL.md", skill_text("description: LINKED"))
+            .file(".git/x/SKILL.md", skill_text("description: OUTSIDE"))
+            .file(
+                ".agents/skills/agents/SKILL.md",
+                skill_text("description: AGENTS"),
+            )
+            .file("docs/guide.md", skill_text("description: GUIDE"))
+            .dir(".claude/skills/guide")
+            .dir(".claude/skills/env")
+            .link(".claude/skills/guide/SKILL.md", "../../../docs/guide.md")
+            .link(".claude/skills/git", "../../.git/x")
+            .link(".claude/skills/env/SKILL.md", "../../../.env")
+            .file(".env", skill_text("description: OUTSIDE"))
+            .link(".claude/skills/agents", "../../.agents/skills/agents")
             .file(
                 ".massgen/skills/real/SKILL.md",
                 skill_text("description: INSIDE"),
@@ -284,9 +299,41 @@ fn symlinks_of_a_project_open_nothing_else() {
             .link(".claude/skills/real", "../../.massgen/skills/real"),
     );
     assert!(!shown.contains("OUTSIDE"), "{shown}");
-    assert_eq!(shown.matches("a symlink leads out").count(), 2, "{shown}");
-    assert_eq!(shown.matches("\"INSIDE\"").count(), 1, "{shown}");
-    assert!(shown.contains("PLAIN"), "{shown}");
+    assert_eq!(shown.matches("a symlink leads into").count(), 2, "{shown}");
+    assert!(
+        shown.contains("it contains the current directory"),
+        "{shown}"
+    );
+    for description in ["INSIDE", "PLAIN", "LINKED", "GUIDE", "AGENTS"] {
+        let count = shown.matches(&format!("\"{description}\"")).count();
+        assert_eq!(count, 1, "{description}: {shown}");
+    }
+    let outside = Project::new();
+    let secret = outside.file("x/SKILL.md", skill_text("description: OUTSIDE"));
+    let leads_out = project(USE_SKILLS)
+        .dir(".claude/skills")
+        .link(".claude/skills/x", secret.path("x"));
+    let shown = dry_run_output(leads_out);
+    assert!(
+        shown.contains("a symlink leads out of the project"),
+        "{shown}"
+    );
+    assert!(!shown.contains("OUTSIDE"), "{shown}");
+    // Links in the user's own directories are the user's.
+    let own = Project::new()
+        .home_file("dot/x/SKILL.md", skill_text("description: STOWED"))
+        .home_file("dot/store-y.md", skill_text("description: STORED"));
+    for (skill, target) in [
+        (".massgen/skills/x", "dot/x/SKILL.md"),
+        (".agents/skills/y", "dot/store-y.md"),
+    ] {
+        std::fs::create_dir_all(own.home(skill)).unwrap();
+        symlink(own.home(target), own.home(skill).join("SKILL.md")).unwrap();
+    }
+    let listed = own.args(["skills", "list"]).success();
+    for text in ["dot/x/SKILL.md", "STOWED", "dot/store-y.md", "STORED"] {
+        assert!(listed.stdout().contains(text), "{}", listed.stdout());
+    }
 }
 
 #[test]

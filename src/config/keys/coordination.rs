@@ -73,7 +73,8 @@ pub(crate) const USE_SKILLS: TypedKey<Flag> = TypedKey::optional(
     &["use_skills"],
     shape::flag(),
     "Whether agents are offered skills: directories with a file `SKILL.md` in `skills_directory`, \
-     `~/.massgen/skills`, `.massgen/skills` and `.claude/skills`.",
+     `~/.massgen/skills` and `~/.agents/skills`, and in the project `.massgen/skills`, `.agents/skills` \
+     and `.claude/skills`.",
     NeedsNamedConfig("gives agents skills that are in the project"),
 )
 .with_default("false");

@@ -18,6 +18,7 @@ use crate::orchestrator::team::{AgentTeam, TeamMember};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
+use crate::permissions::protected::protected_name;
 use crate::prompts::skills::SkillSummary;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::text::{escape_name, truncate};
@@ -60,11 +61,44 @@ pub struct AgentSkills {
     pub notices: Vec<String>,
 }
 
-/// The directories of skills that exist, before any file in them was read.
+/// Where a skill is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SkillLocation {
+    /// Its directory.
+    root: RealPath,
+    /// Its `SKILL.md`, which is elsewhere if that is a symlink.
+    file: RealPath,
+}
+
+impl SkillLocation {
+    /// Returns the location of a skill whose `SKILL.md` leads to `file`. If `file` is the one of
+    /// another directory with the same name, that is the skill, and `root` has only links to it.
+    fn new(root: RealPath, file: RealPath) -> Self {
+        let target_root = file.parent().filter(|parent| {
+            file.name() == Some(SKILL_FILE.as_ref()) && parent.name() == root.name()
+        });
+        Self {
+            root: target_root.unwrap_or(root),
+            file,
+        }
+    }
+
+    /// Returns the grants that open it.
+    fn grants(&self) -> impl Iterator<Item = Grant> + use<> {
+        let tree = Grant::tree(self.root.clone(), GrantKind::Skill, Permission::Read);
+        let linked_file = (!self.file.is_within(&self.root)).then(|| Grant {
+            kind: GrantKind::Skill,
+            ..Grant::file(self.file.clone(), Permission::Read)
+        });
+        [tree].into_iter().chain(linked_file)
+    }
+}
+
+/// The skills that exist, before any file of them was read.
 #[derive(Clone, Debug, Default)]
 pub struct SkillLocations {
-    /// The directories, in the order of their rank.
-    roots: Vec<RealPath>,
+    /// The skills, in the order of their rank.
+    skills: Vec<SkillLocation>,
     /// Messages about directories that are not used.
     notices: Vec<String>,
 }
@@ -78,10 +112,7 @@ impl SkillLocations {
     pub fn find(config: &SkillsConfig, base: &RealPath) -> Result<Self> {
         let mut locations = Self::default();
         let directories = config.directories.iter();
-        let project_directories =
-            directories.filter(|directory| directory.author == SkillAuthor::Project);
-        // A symlink inside the project may lead from one directory with skills to another.
-        let project_roots: Vec<RealPath> = project_directories
+        let project_roots: Vec<RealPath> = directories
             .filter_map(|directory| below_base(&directory.path, base))
             .collect();
         for directory in &config.directories {
@@ -103,28 +134,30 @@ impl SkillLocations {
     }
 
     /// Adds the first of `skills` with each name.
-    fn add_session_skills(&mut self, skills: impl Iterator<Item = RealPath>, base: &RealPath) {
+    fn add_session_skills(&mut self, skills: impl Iterator<Item = SkillLocation>, base: &RealPath) {
         let skills_left = SKILLS_MAX
-            .saturating_sub(self.roots.len())
+            .saturating_sub(self.skills.len())
             .min(SESSION_SKILLS_MAX);
         let mut names: BTreeSet<String> = BTreeSet::new();
         let mut refusals: Vec<String> = Vec::new();
-        for root in skills.take(SESSION_VERSIONS_MAX) {
+        for location in skills.take(SESSION_VERSIONS_MAX) {
             if names.len() >= skills_left {
                 break;
             }
-            let grant = Grant::tree(root.clone(), GrantKind::Skill, Permission::Read);
-            match read_skills(slice::from_ref(&root), &[grant], &Arc::default(), base) {
+            let grants: Vec<Grant> = location.grants().collect();
+            match read_skills(slice::from_ref(&location), &grants, &Arc::default(), base) {
                 Ok(AgentSkills { skills, notices }) => {
                     refusals.extend(notices);
                     if skills
                         .iter()
                         .any(|skill| names.insert(skill.name.to_lowercase()))
                     {
-                        self.roots.push(root);
+                        self.skills.push(location);
                     }
                 }
-                Err(error) => refusals.push(unused_notice(&root.to_abs(), &error.to_string())),
+                Err(error) => {
+                    refusals.push(unused_notice(&location.root.to_abs(), &error.to_string()));
+                }
             }
         }
         let refusals = refusals.into_iter().take(SESSION_SKILLS_MAX);
@@ -152,57 +185,45 @@ impl SkillLocations {
         };
         for name in names {
             let skill = path.join(&name);
-            let root = has_skill_file(&skill).and_then(|has_file| {
-                let usable_root =
-                    || self.usable_root(&skill, directory.author, base, project_roots);
-                has_file.then(usable_root).transpose()
-            });
-            match root {
+            match self.usable_skill(&skill, directory.author, base, project_roots) {
                 Ok(None) => {}
-                Ok(Some(root)) if self.roots.contains(&root) => {}
-                Ok(Some(root)) => self.roots.push(root),
+                Ok(Some(location)) if self.skills.contains(&location) => {}
+                Ok(Some(location)) => self.skills.push(location),
                 Err(reason) => self.notices.push(unused_notice(&skill, &reason)),
             }
         }
     }
 
-    /// Returns the directory of a skill, or why it is not opened.
-    fn usable_root(
+    /// Returns where the skill in `directory` is, which may be a symlink; `None` if there is none.
+    ///
+    /// # Errors
+    /// Why it is not opened.
+    fn usable_skill(
         &self,
-        skill: &AbsPath,
+        directory: &AbsPath,
         author: SkillAuthor,
         base: &RealPath,
         project_roots: &[RealPath],
-    ) -> std::result::Result<RealPath, String> {
-        if self.roots.len() >= SKILLS_MAX {
+    ) -> std::result::Result<Option<SkillLocation>, String> {
+        let Ok(LocatedPath::Directory(root)) = locate(directory) else {
+            return Ok(None);
+        };
+        let Some(file) = located_skill_file(&root)? else {
+            return Ok(None);
+        };
+        if self.skills.len() >= SKILLS_MAX {
             return Err(format!("a team has at most {SKILLS_MAX} skills"));
         }
-        let root = match locate(skill) {
-            Ok(LocatedPath::Directory(root)) => root,
-            Ok(LocatedPath::File(_) | LocatedPath::Missing(_)) => {
-                return Err("it is not a directory".to_owned());
+        let location = SkillLocation::new(root, file);
+        if author == SkillAuthor::Project {
+            for target in [&location.root, &location.file] {
+                expect_in_project(target, base, project_roots)?;
             }
-            Err(error) => return Err(error.to_string()),
-        };
-        let is_inside = |directory: &RealPath| root.is_within(directory) && root != *directory;
-        if author == SkillAuthor::Project && !project_roots.iter().any(is_inside) {
-            return Err(format!(
-                "a symlink leads out of the directory with skills, to `{root}`; set \
-                 `skills_directory` to that directory with skills"
-            ));
         }
-        if base.is_within(&root) {
+        if base.is_within(&location.root) {
             return Err(format!("it contains the current directory `{base}`"));
         }
-        Ok(root)
-    }
-
-    /// Returns grants of the skills' directories.
-    fn grants(&self) -> Vec<Grant> {
-        let roots = self.roots.iter().cloned();
-        roots
-            .map(|root| Grant::tree(root, GrantKind::Skill, Permission::Read))
-            .collect()
+        Ok(Some(location))
     }
 
     /// Reads names and descriptions of all skills, without the rules of an agent.
@@ -210,24 +231,22 @@ impl SkillLocations {
     /// # Errors
     /// A directory cannot be opened.
     pub fn read_all(&self, base: &RealPath) -> Result<AgentSkills> {
-        let mut skills = read_skills(&self.roots, &self.grants(), &Arc::default(), base)?;
+        let grants: Vec<Grant> = self.skills.iter().flat_map(SkillLocation::grants).collect();
+        let mut skills = read_skills(&self.skills, &grants, &Arc::default(), base)?;
         skills.notices.splice(0..0, self.notices.clone());
         Ok(skills)
     }
 }
 
-/// Returns whether `directory`, which may be a symlink that leads to none, is a skill.
+/// Returns the file to which `SKILL.md` in `root` leads; `None` if there is none.
 ///
 /// # Errors
-/// Its `SKILL.md` is not a file, or cannot be inspected.
-fn has_skill_file(directory: &AbsPath) -> std::result::Result<bool, String> {
-    let Ok(LocatedPath::Directory(root)) = locate(directory) else {
-        return Ok(false);
-    };
-    let file = skill_file(&root);
+/// It is not a file, or cannot be inspected.
+fn located_skill_file(root: &RealPath) -> std::result::Result<Option<RealPath>, String> {
+    let file = root.to_abs().join(SKILL_FILE);
     match locate(&file) {
-        Ok(LocatedPath::File(_)) => Ok(true),
-        Ok(LocatedPath::Missing(target)) if target.to_abs() == file => Ok(false),
+        Ok(LocatedPath::File(target)) => Ok(Some(target)),
+        Ok(LocatedPath::Missing(target)) if target.to_abs() == file => Ok(None),
         Ok(LocatedPath::Missing(_)) => Err(format!(
             "its `{SKILL_FILE}` is a symlink that leads nowhere"
         )),
@@ -236,17 +255,35 @@ fn has_skill_file(directory: &AbsPath) -> std::result::Result<bool, String> {
     }
 }
 
+/// Checks that a skill of a project is inside the project, and that no symlink leads to what is
+/// protected there, such as `.git`, except in the directories with skills.
+fn expect_in_project(
+    target: &RealPath,
+    base: &RealPath,
+    project_roots: &[RealPath],
+) -> std::result::Result<(), String> {
+    let Some(inside) = target.below(base) else {
+        return Err(format!("a symlink leads out of the project, to `{target}`"));
+    };
+    let is_in_skills = project_roots.iter().any(|root| target.is_within(root));
+    match protected_name(&inside, &[]) {
+        Some(name) if !is_in_skills => Err(format!("a symlink leads into `{name}`")),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Returns the directory of the skill in the copy of a workspace, if there is one. No symlink leads
 /// out of the copy.
-fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
+fn session_skill(workspace: &AbsPath) -> Option<SkillLocation> {
     let directory = |path: &AbsPath| match locate(path) {
         Ok(LocatedPath::Directory(directory)) => Some(directory),
         Ok(LocatedPath::File(_) | LocatedPath::Missing(_)) | Err(_) => None,
     };
     let skill = workspace.join(SESSION_SKILL);
     let (workspace_root, root) = (directory(workspace)?, directory(&skill)?);
-    let has_file = matches!(locate(&skill.join(SKILL_FILE)), Ok(LocatedPath::File(_)));
-    (has_file && root.is_within(&workspace_root)).then_some(root)
+    let file = located_skill_file(&root).ok()??;
+    let is_inside = root.is_within(&workspace_root) && file.is_within(&root);
+    is_inside.then_some(SkillLocation { root, file })
 }
 
 /// Returns `path` below the real path of `base`, without following symlinks below that.
@@ -255,16 +292,16 @@ pub(super) fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
     Some(base.join(&relative_path))
 }
 
-/// Reads the skills in `roots` through a gate with `grants`. Of several skills with the same name,
+/// Reads `locations` through a gate with `grants`. Of several skills with the same name,
 /// only the first is offered.
 fn read_skills(
-    roots: &[RealPath],
+    locations: &[SkillLocation],
     grants: &[Grant],
     rules: &Arc<CallRules>,
     base: &RealPath,
 ) -> Result<AgentSkills> {
     let mut agent_skills = AgentSkills::default();
-    if roots.is_empty() {
+    if locations.is_empty() {
         return Ok(agent_skills);
     }
     let policy = GatePolicy {
@@ -274,8 +311,8 @@ fn read_skills(
     let gate = Gate::open(permission_manager(grants, Phase::Coordination), policy)?;
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut bytes_left = LISTING_BYTES_MAX;
-    for root in roots {
-        let file = skill_file(root);
+    for SkillLocation { root, file } in locations {
+        let file = file.to_abs();
         let skill_result = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
         let accepted_skill = skill_result.and_then(|skill| {
             if !names.insert(skill.name.to_lowercase()) {
@@ -348,10 +385,6 @@ fn parse_skill(
     })
 }
 
-fn skill_file(root: &RealPath) -> AbsPath {
-    root.to_abs().join(SKILL_FILE)
-}
-
 fn unused_notice(skill: &AbsPath, reason: &str) -> String {
     let (skill, reason) = (escape_name(&skill.to_string()), reason.trim());
     format!("the skill in `{skill}` is not used: {reason}")
@@ -363,22 +396,24 @@ impl TeamMember {
         &self.skills
     }
 
-    /// Opens those of `roots` to it that its config does not close, and reads their descriptions.
-    fn add_skills(&mut self, roots: &[RealPath], base: &AbsPath) -> Result<()> {
+    /// Opens those of `locations` to it that its config does not close, and reads their descriptions.
+    fn add_skills(&mut self, locations: &[SkillLocation], base: &AbsPath) -> Result<()> {
         let real_base = grants::real_path(base)?;
         let state = grants::real_path(&base.join(STATE_DIR))?;
         let mut notices = Vec::new();
-        let mut open_roots = Vec::new();
-        for root in roots {
-            match self.closing_reason(root, &state) {
-                None => open_roots.push(root.clone()),
-                Some(reason) => notices.push(unused_notice(&root.to_abs(), reason)),
+        let mut open_skills = Vec::new();
+        for location in locations {
+            let paths = [&location.root, &location.file];
+            match paths
+                .iter()
+                .find_map(|path| self.closing_reason(path, &state))
+            {
+                None => open_skills.push(location.clone()),
+                Some(reason) => notices.push(unused_notice(&location.root.to_abs(), reason)),
             }
         }
         if self.config.folder_guard == FolderGuard::Off {
-            let grants = open_roots
-                .iter()
-                .map(|root| Grant::tree(root.clone(), GrantKind::Skill, Permission::Read));
+            let grants = open_skills.iter().flat_map(SkillLocation::grants);
             let grants = self.grants.iter().cloned().chain(grants).collect();
             self.grants = apply_path_rules(grants, &self.config.permissions.rules, base)?;
         }
@@ -389,12 +424,19 @@ impl TeamMember {
             .filter(|grant| matches!(grant.kind, GrantKind::Skill | GrantKind::Context))
             .cloned()
             .collect();
-        self.skills = read_skills(&open_roots, &readable_grants, &self.rules, &real_base)?;
+        self.skills = read_skills(&open_skills, &readable_grants, &self.rules, &real_base)?;
         let offered_files: BTreeSet<&String> =
             self.skills.skills.iter().map(|skill| &skill.file).collect();
-        let is_offered = |root: &RealPath| offered_files.contains(&skill_file(root).to_string());
+        let is_offered =
+            |location: &&SkillLocation| offered_files.contains(&location.file.to_string());
+        let offered: Vec<&SkillLocation> = open_skills.iter().filter(is_offered).collect();
+        let is_of_offered = |path: &RealPath| {
+            offered
+                .iter()
+                .any(|skill| [&skill.root, &skill.file].contains(&path))
+        };
         self.grants
-            .retain(|grant| grant.kind != GrantKind::Skill || is_offered(&grant.root));
+            .retain(|grant| grant.kind != GrantKind::Skill || is_of_offered(&grant.root));
         self.skills.notices.splice(0..0, notices);
         Ok(())
     }
@@ -439,11 +481,11 @@ impl AgentTeam {
             locations.add_sessions(sessions, &base);
         }
         for member in &mut self.members {
-            member.add_skills(&locations.roots, &self.base)?;
+            member.add_skills(&locations.skills, &self.base)?;
         }
         self.skill_notices = locations.notices;
         // With `load_previous_session_skills`, the first session leaves the first skill.
-        if locations.roots.is_empty() && self.session_skills.is_none() {
+        if locations.skills.is_empty() && self.session_skills.is_none() {
             self.skill_notices.push(
                 "`use_skills` is set, and there are no skills: `massgen skills list` shows where \
                  they are looked for"
@@ -498,6 +540,7 @@ impl AgentTeam {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::RelPath;
 
     #[expect(
         clippy::disallowed_methods,
@@ -514,19 +557,24 @@ mod tests {
             let root = dir.path().join(number.to_string()).join(SESSION_SKILL);
             std::fs::create_dir_all(&root).unwrap();
             std::fs::write(root.join(SKILL_FILE), text).unwrap();
-            real(&root)
+            let root = real(&root);
+            let file = RelPath::new(SKILL_FILE)
+                .map(|name| root.join(&name))
+                .unwrap();
+            SkillLocation { root, file }
         };
         let with_name = |number: usize, name: &str| {
             skill(number, &format!("---\nname: {name}\ndescription: d\n---\n"))
         };
-        let mut skills: Vec<RealPath> = (0..20).map(|number| with_name(number, "same")).collect();
+        let mut skills: Vec<SkillLocation> =
+            (0..20).map(|number| with_name(number, "same")).collect();
         skills.push(skill(20, "no front matter"));
         skills.extend((21..40).map(|number| with_name(number, &format!("s{number}"))));
         let mut locations = SkillLocations::default();
         locations.add_session_skills(skills.iter().cloned(), &real(dir.path()));
-        assert_eq!(locations.roots.len(), SESSION_SKILLS_MAX);
+        assert_eq!(locations.skills.len(), SESSION_SKILLS_MAX);
         assert_eq!(
-            locations.roots[..2],
+            locations.skills[..2],
             [skills[0].clone(), skills[21].clone()]
         );
         assert_eq!(locations.notices.len(), 1, "{:?}", locations.notices);

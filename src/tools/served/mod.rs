@@ -242,7 +242,7 @@ impl ToolCatalogue {
                 let (server, name) = (&tool.server, &other_tool.name);
                 notes.push(format!(
                     "a tool of `{server}` is not offered: its name `{full_name}` is taken by \
-                     `{name}` of `{}`",
+                     `{name}` of `{}`; give one of the servers another name",
                     other_tool.server
                 ));
             } else {
