@@ -46,7 +46,7 @@ use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
-use crate::tools::tool_selection::{DirectoryNaming, ImageOffering, ToolSelection};
+use crate::tools::tool_selection::{DirectoryNaming, EditFormat, ImageOffering, ToolSelection};
 use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
@@ -673,6 +673,7 @@ impl CallerGates {
             directories: DirectoryNaming::Named,
             commands: gate.command_offering(),
             images: ImageOffering::Offered,
+            edits: EditFormat::Replacements,
         };
         if gate.commands().is_none() && config.is_some_and(|config| config.commands.is_some()) {
             output

@@ -4,7 +4,7 @@
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::code_mode::package::signatures;
 use crate::tools::spec::{PROGRAMS, ToolOffer, ToolSpec};
-use crate::tools::tool_selection::{DirectoryNaming, ImageOffering, ToolSelection};
+use crate::tools::tool_selection::{DirectoryNaming, EditFormat, ImageOffering, ToolSelection};
 
 /// Returns the tools that an agent's programs may call: those that it would be offered itself, each
 /// with its directories.
@@ -13,6 +13,8 @@ pub fn callable_tools(selection: ToolSelection<'_>) -> Vec<ToolOffer> {
         directories: DirectoryNaming::Named,
         // Programs read text.
         images: ImageOffering::NotOffered,
+        // A function for each file is easier to call than a patch.
+        edits: EditFormat::Replacements,
         ..selection
     }
     .offers()

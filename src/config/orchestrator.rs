@@ -161,9 +161,12 @@ impl Strategy {
 /// Whether the winner presents its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PresentationMode {
-    /// It is asked for the final result.
+    /// It is asked for the final result, unless its answer was made in an attempt, whose changes are
+    /// delivered as they are.
     #[default]
     Presented,
+    /// It is always asked (`final_answer_strategy: winner_present`).
+    Always,
     /// Its answer is the result as it is (`skip_final_presentation`).
     Skipped,
 }

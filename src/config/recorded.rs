@@ -77,8 +77,15 @@ fn ballot_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     if let Some(reviewer) = &orchestrator.reviewer {
         add(&orchestrator::REVIEWER, json!(reviewer));
     }
-    if orchestrator.presentation == PresentationMode::Skipped {
-        add(&orchestrator::SKIP_FINAL_PRESENTATION, json!(true));
+    match orchestrator.presentation {
+        PresentationMode::Presented => {}
+        PresentationMode::Always => {
+            add(
+                &orchestrator::FINAL_ANSWER_STRATEGY,
+                json!(orchestrator::WINNER_PRESENTS),
+            );
+        }
+        PresentationMode::Skipped => add(&orchestrator::SKIP_FINAL_PRESENTATION, json!(true)),
     }
     if let Some(checklist) = &orchestrator.checklist {
         add(&orchestrator::VOTING_SENSITIVITY, json!("checklist_gated"));

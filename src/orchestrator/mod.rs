@@ -405,9 +405,13 @@ impl PreparedTurn {
         let stored_answer = stored_answer.unwrap_or_else(|| Arc::from(""));
         let changes = accepted_answer.and_then(|answer| answer.changes.as_ref());
         let rules = &self.config.orchestrator;
-        let may_skip_presentation = self.team.members.len() == 1
-            || rules.presentation == PresentationMode::Skipped
-            || rules.strategy.is_independent();
+        let may_skip_presentation = match rules.presentation {
+            PresentationMode::Always => false,
+            PresentationMode::Skipped => true,
+            PresentationMode::Presented => {
+                self.team.members.len() == 1 || rules.strategy.is_independent()
+            }
+        };
         // In a planning mode, only the final phase carries the plan out.
         let has_more_work =
             rules.max_orchestration_restarts > 0 || rules.planning != PlanningMode::Off;
@@ -415,7 +419,8 @@ impl PreparedTurn {
             && !coordination.answers.is_empty()
             && !has_more_work
             && write_roots(&member.grants).is_empty();
-        let changes = changes.filter(|_| !has_more_work);
+        let presents = has_more_work || rules.presentation == PresentationMode::Always;
+        let changes = changes.filter(|_| !presents);
         let is_stopped = coordination.end != CoordinationEnd::Agreed;
         if is_stopped && changes.is_none() || skips_presentation {
             return Ok(FinalPhaseResult::from_stored_answer(

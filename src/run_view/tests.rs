@@ -633,8 +633,8 @@ fn messages_of_the_user_are_kept_with_their_readers() {
     let shown = |agent: &str, numbers: &[u32]| json!({"type": "user_messages_shown", "agent": agent, "numbers": numbers});
     let view = fold(&[
         start_event(&["a", "b"]),
-        json!({"type": "user_message", "number": 1, "agent": "a", "text": "first"}),
-        json!({"type": "user_message", "number": 2, "agent": null, "text": "second"}),
+        json!({"type": "user_message", "number": 1, "agent": "a", "text": "first", "by": "terminal"}),
+        json!({"type": "user_message", "number": 2, "agent": null, "text": "second", "by": "terminal"}),
         shown("b", &[2]),
         shown("a", &[1, 2]),
         shown("a", &[1, 2]),

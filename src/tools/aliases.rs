@@ -6,6 +6,7 @@ const ALIASES: &[(&str, &[&str])] = &[
     ("read_multiple_files", &["Read"]),
     ("write_file", &["Write"]),
     ("edit_file", &["Edit", "MultiEdit"]),
+    ("apply_patch", &["Write", "Edit", "MultiEdit"]),
     ("grep_files", &["Grep"]),
     ("search_files", &["Glob"]),
     ("list_directory", &["LS"]),

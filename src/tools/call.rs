@@ -6,6 +6,7 @@ use crate::id::{AnswerLabel, SubagentId};
 use crate::permissions::grant::Permission;
 use crate::tools::media::MediaOrder;
 use crate::tools::page_url::PageUrl;
+use crate::tools::patch::FilePatch;
 use crate::tools::served::ServerCall;
 use crate::tools::task_plan::TaskPlan;
 use crate::tools::vendor_tool::VendorTool;
@@ -166,6 +167,13 @@ pub enum ToolCall<P = UserPath> {
         edits: Vec<FileEdit>,
         /// Whether the file is changed.
         mode: EditMode,
+    },
+    /// `apply_patch`
+    ApplyPatch {
+        /// What it does with each file.
+        files: Vec<FilePatch<P>>,
+        /// The patch as the model wrote it.
+        text: String,
     },
     /// `create_directory`
     CreateDirectory {
@@ -435,6 +443,7 @@ impl ToolCall {
             ToolCall::ReadMultipleFiles { .. } => "read_multiple_files",
             ToolCall::WriteFile { .. } => "write_file",
             ToolCall::EditFile { .. } => "edit_file",
+            ToolCall::ApplyPatch { .. } => "apply_patch",
             ToolCall::CreateDirectory { .. } => "create_directory",
             ToolCall::ListDirectory { .. } => "list_directory",
             ToolCall::DirectoryTree { .. } => "directory_tree",
@@ -526,6 +535,7 @@ impl ToolCall {
                     .map(|dir| access(dir, Write, NotFollowed))
                     .collect()
             }
+            ToolCall::ApplyPatch { files, .. } => files.iter().flat_map(patch_accesses).collect(),
             ToolCall::DeleteFile { path, .. } => vec![access(path, Write, NotFollowed)],
             ToolCall::MoveFile {
                 source,
@@ -572,6 +582,32 @@ impl ToolCall {
     }
 }
 
+/// Returns the paths that a patch of one file writes. One that disappears is the symlink itself, if it
+/// is one.
+fn patch_accesses(file: &FilePatch<UserPath>) -> Vec<RequestedAccess<'_>> {
+    let access = |path, link| RequestedAccess {
+        path,
+        permission: Permission::Write,
+        link,
+    };
+    match file {
+        FilePatch::Add { path, .. }
+        | FilePatch::Update {
+            path,
+            destination: None,
+            ..
+        } => vec![access(path, FinalSymlink::Followed)],
+        FilePatch::Delete { path } => vec![access(path, FinalSymlink::NotFollowed)],
+        FilePatch::Update {
+            path,
+            destination: Some(destination),
+            ..
+        } => [path, destination]
+            .map(|path| access(path, FinalSymlink::NotFollowed))
+            .to_vec(),
+    }
+}
+
 impl<P> ToolCall<P> {
     /// Returns whether the call runs or manages commands.
     pub fn is_about_commands(&self) -> bool {
@@ -600,6 +636,7 @@ impl<P> ToolCall<P> {
             | ToolCall::ReadMultipleFiles { .. }
             | ToolCall::WriteFile { .. }
             | ToolCall::EditFile { .. }
+            | ToolCall::ApplyPatch { .. }
             | ToolCall::ExecuteCode { .. }
             | ToolCall::FetchUrl { .. }
             | ToolCall::AskVendor { .. }
@@ -677,6 +714,13 @@ impl<P> ToolCall<P> {
                     ToolCall::CallServer(call) => ToolCall::CallServer(call.try_map(map_path)?),
                     ToolCall::ReadMultipleFiles { paths } => ToolCall::ReadMultipleFiles {
                         paths: paths.into_iter().map(map_path).collect::<Result<_, _>>()?,
+                    },
+                    ToolCall::ApplyPatch { files, text } => ToolCall::ApplyPatch {
+                        files: files
+                            .into_iter()
+                            .map(|file| file.try_map(&mut map_path))
+                            .collect::<Result<_, _>>()?,
+                        text,
                     },
                     ToolCall::SpawnSubagents { tasks, dirs } => ToolCall::SpawnSubagents {
                         tasks,

@@ -49,6 +49,9 @@ pub enum CallParseError {
         /// The parameter, shortened.
         parameter: String,
     },
+    /// The input of `apply_patch` is not a patch.
+    #[error("the input is not a patch: {0}")]
+    Patch(String),
     /// A required parameter is missing.
     #[error("`{tool}` lacks its parameter `{parameter}`: expected {expected}")]
     Missing {

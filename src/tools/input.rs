@@ -55,6 +55,7 @@ impl ToolCall {
                 "mode": order.kind.name(), "prompt": order.prompt, "path": path.as_str(),
                 "voice": order.voice, "style": order.style,
             }),
+            ToolCall::ApplyPatch { text, .. } => json!({ "input": text }),
             ToolCall::UpdatePlan { plan } => json!({ "entries": plan }),
             ToolCall::CallServer(call) => Value::Object(call.arguments.clone()),
             ToolCall::SpawnSubagents { tasks, .. } => {

@@ -2,6 +2,7 @@
 //! offered the tools. A [`call::ToolCall`] describes a request, not whether it is allowed.
 
 pub mod arguments;
+pub mod patch;
 pub mod call;
 pub mod error;
 pub mod external_tools;

@@ -5,13 +5,14 @@ use crate::id::AnswerLabel;
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
     BackgroundCommandId, CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget,
-    FileSelection, GrepQuery, LineRange, SUBAGENTS_DIRECTORY, SubagentTask, ToolCall,
+    FileSelection, GrepQuery, LineRange, SUBAGENTS_DIRECTORY, SubagentTask, ToolCall, UserPath,
 };
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::media::{MediaKind, MediaOrder};
 use crate::tools::page_url::PageUrl;
+use crate::tools::patch::parse_patch;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{ANSWER, ToolSpec, WORK_TABLES};
+use crate::tools::spec::{ANSWER, APPLY_PATCH, ToolSpec, WORK_TABLES};
 use crate::tools::vendor_tool::VendorTool;
 
 /// The default number of context lines around each difference.
@@ -166,6 +167,16 @@ fn build_writing_call(
                 Some(false) | None => EditMode::Apply,
             },
         }),
+        APPLY_PATCH => {
+            let text = arguments.text("input")?;
+            Ok(ToolCall::ApplyPatch {
+                files: parse_patch(&text, |path| {
+                    UserPath::parse(path).map_err(|error| error.to_string())
+                })
+                .map_err(CallParseError::Patch)?,
+                text,
+            })
+        }
         "create_directory" => Ok(ToolCall::CreateDirectory {
             path: arguments.path("path")?,
         }),

@@ -209,6 +209,13 @@ const fn optional(name: &'static str, kind: ParameterType, note: &'static str) -
 /// The name of the tool that reads images. It is offered only to models that accept images.
 pub(crate) const READ_MEDIA_FILE: &str = "read_media_file";
 
+/// The tool that replaces parts of a file. Models that were trained on [`APPLY_PATCH`] are offered
+/// that one in its place.
+pub(crate) const EDIT_FILE: &str = "edit_file";
+
+/// The tool that applies a patch to several files.
+pub(crate) const APPLY_PATCH: &str = "apply_patch";
+
 /// The parameter that names the answer on which a command runs. It is offered only to agents that
 /// see answers of others and can be shown their changes.
 pub(crate) const ANSWER: &str = "answer";
@@ -332,7 +339,7 @@ pub const TOOLS: &[ToolSpec] = &[
         result: "how many bytes were written",
     },
     ToolSpec {
-        name: "edit_file",
+        name: EDIT_FILE,
         purpose: "Replace parts of a text file; each oldText must occur exactly once.",
         permission: Permission::Write,
         parameters: &[
@@ -341,6 +348,16 @@ pub const TOOLS: &[ToolSpec] = &[
             optional("dryRun", ParameterType::Flag, "only show the diff"),
         ],
         result: "the diff",
+    },
+    ToolSpec {
+        name: APPLY_PATCH,
+        purpose: "Add, change, move and delete text files, as `apply_patch` does elsewhere: from `*** \
+                  Begin Patch` to `*** End Patch`, with `*** Update File: PATH`, `*** Move to: PATH`, \
+                  `@@ HEAD OF FUNCTION` and lines marked ` `, `-` or `+`, with `*** Add File: PATH` \
+                  and `+` lines, or with `*** Delete File: PATH`.",
+        permission: Permission::Write,
+        parameters: &[required_parameter("input", ParameterType::Text, "")],
+        result: "the changed files",
     },
     ToolSpec {
         name: "create_directory",

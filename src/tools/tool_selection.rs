@@ -7,8 +7,12 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
 use crate::tools::spec::{
-    ANSWER, COMMANDS, PROGRAMS, READ_MEDIA_FILE, TOOLS, ToolOffer, ToolSpec, WORK_TABLES,
+    ANSWER, APPLY_PATCH, COMMANDS, EDIT_FILE, PROGRAMS, READ_MEDIA_FILE, TOOLS, ToolOffer,
+    ToolSpec, WORK_TABLES,
 };
+
+/// The tools that do what a patch does.
+const PATCH_PARTS: &[&str] = &["write_file", EDIT_FILE, "move_file", "delete_file"];
 
 /// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
@@ -29,6 +33,35 @@ pub struct ToolSelection<'a> {
     pub commands: CommandOffering,
     /// Whether it can look at images.
     pub images: ImageOffering,
+    /// How it changes parts of files.
+    pub edits: EditFormat,
+}
+
+/// How an agent changes parts of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EditFormat {
+    /// It replaces texts of one file (`edit_file`).
+    #[default]
+    Replacements,
+    /// It changes several files by a patch (`apply_patch`).
+    Patch,
+}
+
+/// The beginnings of the names of models that are trained to change files by a patch, by the guides of
+/// their maker.
+const PATCH_MODELS: &[&str] = &["gpt-4.1", "gpt-5", "gpt-oss", "o3", "o4-", "codex-"];
+
+impl EditFormat {
+    /// Returns the format that the model with this name is trained on.
+    pub fn of_model(name: &str) -> Self {
+        // A gateway names the maker before it.
+        let name = name.rsplit('/').next().unwrap_or(name);
+        if PATCH_MODELS.iter().any(|prefix| name.starts_with(prefix)) {
+            Self::Patch
+        } else {
+            Self::Replacements
+        }
+    }
 }
 
 /// Whether an agent is offered tools whose results are images.
@@ -70,6 +103,8 @@ impl ToolSelection<'_> {
                 can_read && self.images == ImageOffering::Offered
             }
             Permission::Read => can_read,
+            Permission::Write if tool.name == APPLY_PATCH => can_write && self.takes_patches(),
+            Permission::Write if tool.name == EDIT_FILE => can_write && !self.takes_patches(),
             Permission::Write => can_write,
         };
         let commands = match self.commands {
@@ -100,6 +135,19 @@ impl ToolSelection<'_> {
                 .retain(|name, _| name != ANSWER || self.commands == CommandOffering::WithAnswers);
         }
         offer
+    }
+
+    /// Returns whether the agent changes files by patches: its model does, or its list of tools names
+    /// them. A patch does what several tools do, so none of them may be left out.
+    fn takes_patches(&self) -> bool {
+        let is_kept = |name: &str| {
+            TOOLS
+                .iter()
+                .any(|tool| tool.name == name && self.is_chosen(tool))
+        };
+        let is_complete = || PATCH_PARTS.iter().all(|name| is_kept(name));
+        let is_named = || self.allowed.is_some() && is_kept(APPLY_PATCH);
+        (self.edits == EditFormat::Patch && is_kept(APPLY_PATCH) && is_complete()) || is_named()
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {

@@ -376,14 +376,19 @@ fn a_final_agent_sees_the_changes_of_its_answer() {
 - when: {last: "exit status"}
   calls: [{name: new_answer, arguments: {content: "done"}}]
 "#;
-    let project = project(&[replies.to_owned()], "");
-    let yaml = fs::read_to_string(project.path("team.yaml")).unwrap();
-    let restarts = "orchestrator:\n  coordination: {max_orchestration_restarts: 1}\n";
-    project
-        .file("team.yaml", yaml.replace("orchestrator:\n", restarts))
-        .success()
-        .has_file("src/app.sh", "new\n")
-        .has_file("kept.txt", "of the user\nnew\n");
+    for key in [
+        "coordination: {max_orchestration_restarts: 1}",
+        "final_answer_strategy: winner_present",
+    ] {
+        let project = project(&[replies.to_owned()], "");
+        let yaml = fs::read_to_string(project.path("team.yaml")).unwrap();
+        let rules = format!("orchestrator:\n  {key}\n");
+        project
+            .file("team.yaml", yaml.replace("orchestrator:\n", &rules))
+            .success()
+            .has_file("src/app.sh", "new\n")
+            .has_file("kept.txt", "of the user\nnew\n");
+    }
 }
 
 #[test]

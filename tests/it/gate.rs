@@ -317,6 +317,11 @@ fn every_path_of_a_tool_is_declared_in_order() {
             "edit_file",
             json!({"path": "p1", "edits": [{"oldText": "a", "newText": "b"}]}),
         ),
+        (
+            "apply_patch",
+            json!({"input": "*** Begin Patch\n*** Add File: p1\n*** Update File: p2\n\
+                             *** Move to: p3\n*** Delete File: p4\n*** End Patch"}),
+        ),
         ("create_directory", json!({"path": "p1"})),
         ("list_directory", json!({"path": "p1"})),
         ("directory_tree", json!({"path": "p1"})),
@@ -357,7 +362,7 @@ fn every_path_of_a_tool_is_declared_in_order() {
 
 fn count_paths(arguments: &Value) -> usize {
     let text = arguments.to_string();
-    ["\"p1\"", "\"p2\""]
+    ["p1", "p2", "p3", "p4"]
         .iter()
         .filter(|path| text.contains(**path))
         .count()

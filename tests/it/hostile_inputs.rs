@@ -87,12 +87,12 @@ fn show_skills(file: &HostileFile<'_>) -> String {
 }
 
 #[test]
-fn skills_are_plain_files_inside_the_project() {
+fn skills_are_files_of_the_project() {
     for (name, file, reason) in [
         (
             "a symlink",
-            HostileFile::Symlink("../../../outside.md"),
-            "it does not lead into your directories",
+            HostileFile::Symlink("/etc/passwd"),
+            "a symlink leads out of the project, to `/etc/passwd`",
         ),
         ("a pipe", HostileFile::Pipe, "it is a named pipe"),
         (

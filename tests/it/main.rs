@@ -132,6 +132,7 @@ mod resumed_decisions;
 mod power_failures;
 mod planted_records;
 mod planted_state;
+mod patches;
 mod pipeline;
 mod pipeline_apply;
 mod ended_pipelines;

@@ -186,7 +186,7 @@ fn imports_point_up_the_page() {
         ("src/world/sys", 20),
         ("src/world/io", 10),
         ("src/world/sandbox", 15),
-        ("src/world/sandbox/docker", 20),
+        ("src/world/sandbox/docker", 15),
         ("src/world/store", 20),
         ("src/world/git", 12),
         ("src/world/mcp", 12),

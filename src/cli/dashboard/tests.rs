@@ -509,7 +509,7 @@ fn events_of_different_agents_may_come_in_any_order() {
 fn messages_that_an_agent_has_not_read_are_counted_until_it_reads_them() {
     let message = |number: u32, agent: Option<&str>| {
         json!({"type": "user_message", "number": number, "agent": agent,
-            "text": "prefer short names"})
+            "text": "prefer short names", "by": "terminal"})
     };
     let draw = |size, view, more: &[Value]| {
         let mut events = vec![

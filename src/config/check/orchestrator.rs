@@ -21,8 +21,6 @@ use crate::text::single_line;
 
 /// The value of `voting_sensitivity` by which voters score answers.
 const CHECKLIST: &str = "checklist_gated";
-/// The value of `final_answer_strategy` with which the winner presents in any case.
-const WINNER_PRESENTS: &str = "winner_present";
 /// The default of `voting_threshold`, as in MassGen.
 const THRESHOLD_DEFAULT: u8 = 5;
 /// The maximum length of a criterion, in characters.
@@ -85,12 +83,13 @@ impl ConfigChecker<'_> {
             reviewer: None,
             skips_coordination: view.flag(&orchestrator::SKIP_COORDINATION_ROUNDS) == Some(true),
             presentation: match view.flag(&orchestrator::SKIP_FINAL_PRESENTATION) {
-                Some(true)
-                    if text_of(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS) =>
+                _ if text_of(&orchestrator::FINAL_ANSWER_STRATEGY)
+                    == Some(orchestrator::WINNER_PRESENTS) =>
                 {
-                    PresentationMode::Skipped
+                    PresentationMode::Always
                 }
-                Some(_) | None => PresentationMode::Presented,
+                Some(true) => PresentationMode::Skipped,
+                Some(false) | None => PresentationMode::Presented,
             },
             write_mode: coordination_view
                 .as_ref()

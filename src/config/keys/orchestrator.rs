@@ -239,11 +239,14 @@ pub(crate) const SKIP_FINAL_PRESENTATION: TypedKey<Flag> = TypedKey::optional(
 )
 .with_default("false");
 
+/// The value with which the winner is always asked for the final answer.
+pub(crate) const WINNER_PRESENTS: &str = "winner_present";
+
 pub(crate) const FINAL_ANSWER_STRATEGY: TypedKey<Text> = TypedKey::optional(
     &["final_answer_strategy"],
-    shape::one_of(&["winner_reuse", "winner_present"]),
+    shape::one_of(&["winner_reuse", WINNER_PRESENTS]),
     "With `winner_present`, the winner presents the final answer, whatever `skip_final_presentation` \
-     says; `winner_reuse` leaves that to this key.",
+     says, and may change what its attempt has changed; `winner_reuse` leaves that to that key.",
     Harmless,
 )
 .with_foreign_values(FOREIGN_STRATEGIES);

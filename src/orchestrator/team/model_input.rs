@@ -32,7 +32,8 @@ use crate::tools::spec::{
     COMMANDS, MEDIA, PAGES, PLANNING, SUBAGENTS, ToolOffer, ToolSpec, VENDOR_TOOLS,
 };
 use crate::tools::tool_selection::{
-    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection, names_any, names_tool,
+    CommandOffering, DirectoryNaming, EditFormat, ImageOffering, ToolSelection, names_any,
+    names_tool,
 };
 use crate::tools::vendor_tool::VendorTool;
 use crate::tools::workflow::{self, VoteScoring};
@@ -257,6 +258,12 @@ impl AgentTeam {
             images: match member.config.backend.image_input {
                 ImageInput::Accepted => ImageOffering::Offered,
                 ImageInput::Refused => ImageOffering::NotOffered,
+            },
+            // A hook on edits reads the path of one file.
+            edits: if member.config.hooks.is_empty() {
+                EditFormat::of_model(&member.config.backend.model)
+            } else {
+                EditFormat::Replacements
             },
         }
     }

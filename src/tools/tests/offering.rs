@@ -11,7 +11,7 @@ use crate::tools::spec::{
     ANSWER, COMMANDS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
 };
 use crate::tools::tool_selection::{
-    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+    CommandOffering, DirectoryNaming, EditFormat, ImageOffering, ToolSelection,
 };
 use crate::tools::workflow::{COORDINATION, ModelCall, parse_model_call, tool_tables};
 
@@ -196,6 +196,7 @@ fn writing_tools_are_offered_where_something_is_writable() {
             directories: DirectoryNaming::Unnamed,
             commands: CommandOffering::NotOffered,
             images: ImageOffering::Offered,
+            edits: EditFormat::Replacements,
         };
         let offers = selection.offers();
         assert_eq!(offers.len(), expected, "{permissions:?}");
@@ -215,6 +216,7 @@ fn command_offers(commands: CommandOffering, excluded: &[&str]) -> Vec<ToolOffer
         directories: DirectoryNaming::Named,
         commands,
         images: ImageOffering::Offered,
+        edits: EditFormat::Replacements,
     };
     let mut offers = selection.offers();
     offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
@@ -253,6 +255,7 @@ fn filters_take_tools_out_by_any_of_their_names() {
             directories: DirectoryNaming::Unnamed,
             commands: CommandOffering::NotOffered,
             images: ImageOffering::Offered,
+            edits: EditFormat::Replacements,
         }
         .offers()
         .iter()
@@ -275,6 +278,49 @@ fn filters_take_tools_out_by_any_of_their_names() {
 }
 
 #[test]
+fn a_model_that_patches_files_is_offered_that_in_place_of_edits() {
+    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Final);
+    let offers_patch = |model: &str, allowed: Option<&[&str]>, excluded: &[&str]| {
+        let list = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let offers = ToolSelection {
+            allowed: allowed.map(list).as_deref(),
+            excluded: &list(excluded),
+            permissions: &permissions,
+            directories: DirectoryNaming::Unnamed,
+            commands: CommandOffering::NotOffered,
+            images: ImageOffering::Offered,
+            edits: EditFormat::of_model(model),
+        }
+        .offers();
+        let has = |name: &str| offers.iter().any(|offer| offer.name == name);
+        assert!(!(has("apply_patch") && has("edit_file")));
+        has("apply_patch")
+    };
+    assert!(offers_patch("gpt-5.6", None, &[]));
+    assert!(offers_patch("openai/gpt-oss-20b", None, &[]));
+    assert!(!offers_patch("gpt-4o", None, &[]));
+    assert!(!offers_patch("claude-opus-4-8", None, &[]));
+    // The user decides, and what takes a part of it out takes the whole out.
+    assert!(offers_patch("qwen3", Some(&["apply_patch"]), &[]));
+    assert!(!offers_patch(
+        "gpt-5.6",
+        Some(&["edit_file", "write_file"]),
+        &[]
+    ));
+    for tool in [
+        "apply_patch",
+        "write_file",
+        "edit_file",
+        "move_file",
+        "delete_file",
+    ] {
+        assert!(!offers_patch("gpt-5.6", None, &[tool]), "{tool}");
+    }
+}
+
+#[test]
 fn a_guard_names_the_directories() {
     let described = |grants: Vec<Grant>| -> Vec<String> {
         let permissions = PathPermissionManager::new(grants, Phase::Final);
@@ -287,6 +333,7 @@ fn a_guard_names_the_directories() {
             directories: DirectoryNaming::Named,
             commands: CommandOffering::NotOffered,
             images: ImageOffering::Offered,
+            edits: EditFormat::Replacements,
         }
         .offers()
         .into_iter()

@@ -47,6 +47,7 @@ pub mod media;
 pub mod subagents;
 pub mod check_command;
 mod write;
+mod apply_patch;
 
 use std::convert::Infallible;
 
@@ -208,6 +209,7 @@ fn carry_out(
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
         Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
         Action::WriteFile { path, content } => write::write_file(gate, &path, &content),
+        Action::ApplyPatch { files, .. } => apply_patch::apply_patch(gate, &files),
         Action::EditFile { path, edits, mode } => write::edit_file(gate, &path, &edits, mode),
         Action::CreateDirectory { path } => write::create_directory(gate, &path),
         Action::ListDirectory { path } => list::list_directory(gate, &path),

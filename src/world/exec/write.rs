@@ -16,7 +16,7 @@ use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
 /// The longest file that can be edited, in bytes.
-const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Lines shown around each difference of an edit.
 const DIFF_CONTEXT_LINES: usize = 3;

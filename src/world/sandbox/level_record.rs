@@ -1,7 +1,7 @@
 //! Record of the sandbox levels that held: in the user's runtime directory (`XDG_RUNTIME_DIR`), or
 //! for root without one in `/run/massgen`. A level check takes as long as a command and gives each
 //! process the same result, as long as the facts are the same on which it depends. A file that
-//! another user owns, or that every user may change, is not trusted.
+//! another user owns or may access is not trusted.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use crate::config::ToolFilter;
 use crate::permissions::PathPermissionManager;
 use crate::tools::spec::ToolOffer;
 use crate::tools::tool_selection::{
-    CommandOffering, DirectoryNaming, ImageOffering, ToolSelection,
+    CommandOffering, DirectoryNaming, EditFormat, ImageOffering, ToolSelection,
 };
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
@@ -109,6 +109,7 @@ impl ProgramEnvironment {
             directories: DirectoryNaming::Named,
             commands,
             images: ImageOffering::NotOffered,
+            edits: EditFormat::Replacements,
         })
     }
 }

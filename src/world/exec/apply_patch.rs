@@ -1,0 +1,123 @@
+//! `apply_patch`: changes of several files in one call. Each file is read and its new text is known
+//! before the first one is changed.
+
+use crate::tools::call::{DeleteRecursion, ExistingTarget};
+use crate::tools::patch::{FilePatch, apply_hunks};
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::exec::Observation;
+use crate::world::exec::delete::delete_file;
+use crate::world::exec::put::{FileSource, WriteOptions, put};
+use crate::world::exec::relocate::move_file;
+use crate::world::exec::text;
+use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec::write::EDIT_BYTES_MAX;
+use crate::world::exec::write_block::{WriteIntent, write_block};
+use crate::world::sys::file_system_error::FileSystemError;
+
+/// A change that is ready to be made.
+enum PatchStep<'p> {
+    Put(&'p ResolvedPath, String, WriteOptions),
+    Delete(&'p ResolvedPath),
+    Move(&'p ResolvedPath, &'p ResolvedPath),
+}
+
+/// Implements `apply_patch`.
+pub(super) fn apply_patch(gate: &Gate, files: &[FilePatch<ResolvedPath>]) -> ToolResult {
+    let mut steps = Vec::new();
+    for file in files {
+        plan(gate, file, &mut steps)?;
+    }
+    let (mut content, mut changes) = (String::new(), Vec::new());
+    for step in &steps {
+        match carry_out(gate, step) {
+            Ok(observation) => {
+                content.push_str(&observation.content);
+                changes.extend(observation.changes);
+            }
+            Err(error) => return Err(error.with_changes(changes)),
+        }
+    }
+    Ok(Observation::done(content).with_changes(changes))
+}
+
+/// Adds the steps of the patch of one file.
+fn plan<'p>(
+    gate: &Gate,
+    file: &'p FilePatch<ResolvedPath>,
+    steps: &mut Vec<PatchStep<'p>>,
+) -> Result<(), ToolError> {
+    match file {
+        FilePatch::Add { path, content } => {
+            if path.dir().meta(&path.below()).is_ok() {
+                let error = FileSystemError::Exists;
+                return Err(ToolError::failed_at(gate, "add", path, error));
+            }
+            let options = WriteOptions {
+                intent: WriteIntent::Overwrite,
+                existing: ExistingTarget::Keep,
+            };
+            steps.push(PatchStep::Put(path, content.clone(), options));
+        }
+        FilePatch::Delete { path } => {
+            expect_removable(gate, path, WriteIntent::Delete)?;
+            steps.push(PatchStep::Delete(path));
+        }
+        FilePatch::Update {
+            path,
+            destination,
+            hunks,
+        } => {
+            let failed =
+                |reason: &dyn std::fmt::Display| ToolError::failed_at(gate, "patch", path, reason);
+            let (opened, meta) = path
+                .dir()
+                .open_file(&path.below())
+                .map_err(|error| failed(&error))?;
+            let old = text::read_whole(opened, path.real().as_path(), EDIT_BYTES_MAX)
+                .map_err(|error| failed(&error))?;
+            let new = apply_hunks(&old, hunks).map_err(|reason| failed(&reason))?;
+            if new != old {
+                let options = WriteOptions {
+                    intent: WriteIntent::Edit(meta.version),
+                    existing: ExistingTarget::Overwrite,
+                };
+                steps.push(PatchStep::Put(path, new, options));
+            }
+            if let Some(destination) = destination {
+                expect_removable(gate, path, WriteIntent::Move)?;
+                steps.push(PatchStep::Move(path, destination));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a file that may not be removed from its place.
+fn expect_removable(
+    gate: &Gate,
+    path: &ResolvedPath,
+    intent: WriteIntent,
+) -> Result<(), ToolError> {
+    let meta = path.dir().meta(&path.below());
+    let meta = meta.map_err(|error| ToolError::failed_at(gate, "patch", path, error))?;
+    match write_block(gate, path.real(), &meta, intent) {
+        Some(block) => Err(ToolError::denied(gate, path.real(), block)),
+        None => Ok(()),
+    }
+}
+
+fn carry_out(gate: &Gate, step: &PatchStep<'_>) -> ToolResult {
+    match step {
+        PatchStep::Put(path, content, options) => {
+            let change = put(gate, path, &FileSource::Bytes(content.as_bytes()), *options)?;
+            let line = format!("wrote {}\n", display_path(gate, path.real()));
+            Ok(Observation::done(line).with_changes(vec![change]))
+        }
+        PatchStep::Delete(path) => {
+            let changes = delete_file(gate, path, DeleteRecursion::EmptyOnly)?.changes;
+            let line = format!("deleted {}\n", display_path(gate, path.real()));
+            Ok(Observation::done(line).with_changes(changes))
+        }
+        PatchStep::Move(from, to) => move_file(gate, from, to),
+    }
+}

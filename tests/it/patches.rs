@@ -1,0 +1,44 @@
+//! `apply_patch`: changes of several files in one call.
+
+use massgen::permissions::grant::Phase;
+use serde_json::{Value, json};
+
+use crate::disk::{Disk, call_refused, call_successfully};
+
+fn patch(lines: &str) -> Value {
+    json!({"input": format!("*** Begin Patch\n{lines}\n*** End Patch")})
+}
+
+#[test]
+fn a_patch_changes_several_files_or_none() {
+    let disk = Disk::new();
+    for (name, text) in [("a.py", "def a():\n    return 1\n"), ("old.txt", "old\n")] {
+        disk.file(&format!("ws/{name}"), text);
+    }
+    let gate = disk.gate(Phase::Final);
+    let added = "*** Add File: deep/new.txt\n+new";
+    let missing = format!("{added}\n*** Update File: a.py\n@@\n-    return 2");
+    let refused = call_refused(&gate, "apply_patch", &patch(&missing));
+    assert!(
+        refused.contains("the lines from `    return 2` on"),
+        "{refused}"
+    );
+    let closed = disk.path("rw/.env");
+    let protected = format!("{added}\n*** Add File: {}\n+KEY=1", closed.display());
+    call_refused(&gate, "apply_patch", &patch(&protected));
+    assert!(!disk.path("ws/deep").exists());
+    let whole = format!(
+        "{added}\n*** Update File: a.py\n*** Move to: b.py\n@@ def a():\n-    return 1\n\
+         +    return 2\n*** Delete File: old.txt"
+    );
+    let done = call_successfully(&gate, "apply_patch", &patch(&whole));
+    assert_eq!(
+        done,
+        "wrote deep/new.txt\nwrote a.py\nmoved a.py to b.py\ndeleted old.txt\n"
+    );
+    assert_eq!(disk.text("ws/deep/new.txt"), "new\n");
+    assert_eq!(disk.text("ws/b.py"), "def a():\n    return 2\n");
+    assert!(!disk.path("ws/a.py").exists() && !disk.path("ws/old.txt").exists());
+    let again = call_refused(&gate, "apply_patch", &patch(added));
+    assert!(again.contains("exists"), "{again}");
+}
