@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{Event, ModelEvent, RunEvent};
+use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, ToolEvent};
+use crate::id::AgentId;
 use crate::orchestrator::TurnResult;
-use crate::orchestrator::diagnostic_events::DiagnosticEvents;
 use crate::orchestrator::record_sync::RecordSync;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
 use crate::world::diagnostics::telemetry::RunTelemetry;
@@ -273,5 +273,34 @@ async fn report_records(display: &Sender<Event>, record_result: Result<()>) {
 async fn report(display: &Sender<Event>, outcome: std::result::Result<(), String>) {
     if let Err(message) = outcome {
         emit(display, RunEvent::Warning { message }).await;
+    }
+}
+
+/// Writes events that may be faults to the diagnostic log; everything else is in the event log.
+#[derive(Debug)]
+struct DiagnosticEvents;
+
+impl EventSink for DiagnosticEvents {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        let agent = event.agent().map_or("-", AgentId::as_str);
+        if let Event::Model(ModelEvent::Retrying { reason, .. }) = event {
+            tracing::warn!(agent, %reason, "a model is asked again");
+        } else if let Event::Run(RunEvent::LimitMet { limit, .. }) = event {
+            tracing::warn!(agent, %limit, "a limit was reached");
+        } else if let Event::Coordination(CoordinationEvent::DroppedOut { reason, .. }) = event {
+            tracing::warn!(agent, %reason, "an agent drops out");
+        } else if let Event::Tool(ToolEvent::ToolCalled {
+            tool,
+            denied: Some(denied),
+            ..
+        }) = event
+        {
+            tracing::info!(agent, %tool, %denied, "a call is denied");
+        } else if let Event::Run(RunEvent::Warning { message }) = event {
+            tracing::warn!(%message, "a warning is shown");
+        } else if let Event::Run(RunEvent::RunEnded { status, summary }) = event {
+            tracing::info!(?status, %summary, "the run ends");
+        }
+        Ok(())
     }
 }

@@ -22,7 +22,6 @@ pub mod grants;
 mod run_directories;
 pub mod hooks;
 mod program_files;
-mod diagnostic_events;
 mod record_sync;
 mod event_sinks;
 pub mod reply_recordings;

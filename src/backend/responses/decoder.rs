@@ -1,6 +1,8 @@
 //! Decodes Responses replies: converts each event of a stream, or a whole reply, to massgen's
 //! events. Event types that are not named here carry nothing that the items do not carry too.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
@@ -8,7 +10,6 @@ use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::responses::echo;
 use crate::backend::responses::output::{OutputAssembler, OutputError, kind, text_field};
 use crate::backend::responses::parameters::ReplyStorage;
-use crate::backend::responses::text_deduplicator::{TextDeduplicator, TextPosition};
 use crate::backend::source_list::SourceList;
 use crate::backend::{ModelRequest, ReplyEvent};
 use crate::event::StopReason;
@@ -277,4 +278,47 @@ fn usage(response: &Value) -> Option<TokenUsage> {
 fn items_of<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
     let items = value.get(field).and_then(Value::as_array);
     items.into_iter().flatten()
+}
+
+/// The position of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct TextPosition {
+    /// The position of its item.
+    item: usize,
+    /// The index of the part within the item.
+    part: u64,
+}
+
+/// The texts of one kind in a reply that have been emitted so far.
+#[derive(Debug, Default)]
+struct TextDeduplicator {
+    seen_positions: BTreeSet<TextPosition>,
+    last: Option<TextPosition>,
+}
+
+impl TextDeduplicator {
+    /// Returns more of the text at `position`, with a blank line before it if another text precedes
+    /// it.
+    fn take_piece(&mut self, position: TextPosition, text: &str) -> Option<String> {
+        if text.is_empty() {
+            return None;
+        }
+        self.seen_positions.insert(position);
+        let position_before = self.last.replace(position);
+        let is_another = position_before.is_some_and(|before| before != position);
+        Some(if is_another {
+            format!("\n\n{text}")
+        } else {
+            text.to_owned()
+        })
+    }
+
+    /// Returns the whole text at `position`, unless it has been emitted in pieces.
+    fn take_whole(&mut self, position: TextPosition, text: &str) -> Option<String> {
+        if self.seen_positions.contains(&position) {
+            None
+        } else {
+            self.take_piece(position, text)
+        }
+    }
 }

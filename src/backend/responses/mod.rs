@@ -19,7 +19,6 @@ mod echo;
 mod output;
 mod parameters;
 mod request;
-mod text_deduplicator;
 
 /// Responses codec of one model.
 #[derive(Debug)]

@@ -18,7 +18,6 @@ mod cell_run;
 mod cell_delivery;
 mod job;
 mod start_settings;
-mod progress;
 mod results;
 mod control;
 mod start;

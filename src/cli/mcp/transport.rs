@@ -1,13 +1,16 @@
 //! Transports of an MCP server: the two standard streams, or HTTP. Standard output must carry only
 //! the protocol; the server's address goes to standard error.
 
+use rmcp::service::ServerInitializeError;
+use tokio::io::{stdin, stdout};
+use tokio_util::sync::CancellationToken;
+
 use crate::cli::args::mcp::TransportArguments;
 use crate::cli::http::listener::ListenAddress;
 use crate::cli::http::token::BearerToken;
 use crate::cli::mcp::http;
-use crate::cli::mcp::stdio;
 use crate::cli::output::CliOutput;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::world::mcp::tool_server::ToolServer;
@@ -65,7 +68,7 @@ impl McpTransport {
         match self {
             McpTransport::Streams => {
                 output.note(&format!("serving {offer} on standard input and output"));
-                stdio::serve(server, stop.graceful.clone()).await
+                serve_streams(server, stop.graceful.clone()).await
             }
             McpTransport::Http {
                 address,
@@ -85,4 +88,24 @@ impl McpTransport {
             }
         }
     }
+}
+
+/// Serves one client until it closes standard input or `stop` is cancelled.
+async fn serve_streams(server: ToolServer, stop: CancellationToken) -> Result<()> {
+    let handshake = server.serve_stream(stdin(), stdout(), MESSAGE_BYTES_MAX, stop);
+    let service = match handshake.await {
+        Ok(service) => service,
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(());
+        }
+        Err(error) => {
+            let message = "the client does not follow the MCP handshake";
+            return Err(Error::new(ErrorKind::Usage, message)
+                .with_source(error)
+                .with_hint("start this from an agent that speaks MCP: see `massgen mcp --help`"));
+        }
+    };
+    let result = service.waiting().await;
+    result.map_err(|error| Error::bug(format!("the server failed: {error}")))?;
+    Ok(())
 }

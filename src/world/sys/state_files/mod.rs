@@ -9,7 +9,6 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 
-mod content;
 mod exclusive_lock;
 pub(crate) mod sync;
 pub(crate) mod dir;

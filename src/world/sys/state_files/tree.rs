@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::history::FileFingerprint;
 use crate::sandbox_policy::FileIdentity;
+use crate::world::sys::content::next_data;
 use crate::world::sys::file_system_features::file_system_space;
 use crate::world::sys::meta::{SECOND_NS, fingerprint, identity, nanoseconds};
-use crate::world::sys::state_files::content::{self, CopyOutcome};
 use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
 use crate::world::sys::state_files::file_error;
 
@@ -333,7 +333,7 @@ impl TreeCopier<'_> {
         };
         let bytes_left = self.limits.bytes.saturating_sub(self.report.stored_bytes);
         let target = File::from(target);
-        match content::copy(&File::from(source), &target, file_stat.stx_size, bytes_left)
+        match copy_bytes(&File::from(source), &target, file_stat.stx_size, bytes_left)
             .map_err(|error| self.copy_io_error("copy", error))?
         {
             CopyOutcome::Stored(bytes) => self.report.stored_bytes += bytes,
@@ -481,6 +481,39 @@ fn copy_modified_time(target: &File, file_stat: &Statx) -> std::result::Result<(
         },
     };
     rustix::fs::futimens(target, &times)
+}
+
+/// The result of copying the bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CopyOutcome {
+    /// Everything was copied; this many bytes had to be newly stored.
+    Stored(u64),
+    /// More than the limit would have been stored; the target holds a part.
+    OverLimit,
+}
+
+/// Copies the first `size` bytes of `source` into the empty `target`, unless that would store more
+/// than `bytes_max`. Blocks are shared where the file system supports it, and holes stay holes. What is appended to the source meanwhile is left out.
+fn copy_bytes(source: &File, target: &File, size: u64, bytes_max: u64) -> io::Result<CopyOutcome> {
+    if rustix::fs::ioctl_ficlone(target, source).is_ok() {
+        return Ok(CopyOutcome::Stored(0));
+    }
+    let (mut from, mut to) = (source, target);
+    let mut stored_bytes: u64 = 0;
+    let mut offset = 0;
+    while let Some(data) = next_data(source, offset, size)? {
+        let length = data.end.saturating_sub(data.start);
+        stored_bytes = stored_bytes.saturating_add(length);
+        if stored_bytes > bytes_max {
+            return Ok(CopyOutcome::OverLimit);
+        }
+        from.seek(SeekFrom::Start(data.start))?;
+        to.seek(SeekFrom::Start(data.start))?;
+        io::copy(&mut from.take(length), &mut to)?;
+        offset = data.end;
+    }
+    target.set_len(size)?;
+    Ok(CopyOutcome::Stored(stored_bytes))
 }
 
 #[cfg(test)]
