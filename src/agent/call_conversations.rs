@@ -42,9 +42,7 @@ const EVENTS_WAITING_MAX: usize = 64;
 /// What the conversations within one call share with the agent.
 #[derive(Debug)]
 pub(super) struct CallConversations {
-    /// The agent.
     pub(super) agent: AgentId,
-    /// Its models.
     pub(super) models: Vec<AvailableModel>,
     phase: Phase,
     steps_max: u32,
@@ -53,7 +51,6 @@ pub(super) struct CallConversations {
     pub(super) end_signal: CancellationToken,
     /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
-    /// Its budget.
     pub(super) budget: AgentBudget,
     compaction_trigger: CompactionTrigger,
     /// The recorded conversations of the agent's calls, in a resumed run.
@@ -66,13 +63,11 @@ pub(super) struct CallConversations {
 pub(super) struct ConversationSetup {
     /// Its name and what it is for, as its events show them.
     pub(super) task: SubagentTask,
-    /// Its models.
     pub(super) models: Vec<AvailableModel>,
     /// Its system message.
     pub(super) system: Arc<str>,
     /// Its first message.
     pub(super) first: String,
-    /// Its tools.
     pub(super) tools: Arc<[ToolOffer]>,
     /// Decides about its calls.
     pub(super) gate: Option<Gate>,

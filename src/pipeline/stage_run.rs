@@ -104,7 +104,6 @@ pub(super) struct StageResult {
     pub(super) author: CommitAuthor,
     /// The agent whose answer counts.
     pub(super) agent: AgentId,
-    /// The answer.
     pub(super) answer: Arc<str>,
 }
 

@@ -128,7 +128,6 @@ pub(super) struct ToolPermissionRequest {
 /// What a call for which an agent requests permission would do.
 #[derive(Debug, PartialEq)]
 pub(super) struct RequestedToolAction {
-    /// The action.
     pub(super) action: ExternalToolAction,
     /// Directories above its path that the agent names too: they may be listed.
     pub(super) directories: Vec<UserPath>,

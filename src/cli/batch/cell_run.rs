@@ -51,11 +51,9 @@ use crate::world::store::sessions;
 pub(super) struct CellRun<'a> {
     /// The process, in the user's directory.
     pub(super) host: &'a Host,
-    /// The batch.
     pub(super) batch: &'a BatchDir,
     /// How the batch began.
     pub(super) record: &'a BatchRecord,
-    /// The task.
     pub(super) task: &'a BatchTask,
     /// The directory of the cell.
     pub(super) cell: CellDir,

@@ -58,7 +58,6 @@ pub(super) struct KeyTarget<'k> {
     pub(super) state: &'k mut ViewState,
     /// The waiting questions.
     pub(super) questions: &'k mut [QuestionPanel],
-    /// The run.
     pub(super) run: &'k RunView,
     /// The time since the start, in milliseconds.
     pub(super) now_ms: u64,

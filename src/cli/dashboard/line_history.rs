@@ -15,7 +15,6 @@ const EVENTS_MAX: usize = 20_000;
 pub(super) struct LineEvent {
     /// The time since the start.
     pub(super) elapsed: Duration,
-    /// The event.
     pub(super) event: Event,
 }
 

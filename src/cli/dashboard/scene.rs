@@ -37,7 +37,6 @@ const QUESTION_ROWS_MIN: u16 = 3;
 /// Everything that a frame shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene<'s> {
-    /// The run.
     pub(super) run: &'s RunView,
     /// Its events so far.
     pub(super) history: &'s LineHistory,

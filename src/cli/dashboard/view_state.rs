@@ -63,7 +63,6 @@ pub(super) struct ViewState {
 pub(super) struct ComposerLine {
     /// What it is for.
     pub(super) purpose: ComposerPurpose,
-    /// The text.
     pub(super) text: TypedText,
 }
 
@@ -79,7 +78,6 @@ pub(super) enum ComposerPurpose {
 /// A search in a transcript.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SearchState {
-    /// The text.
     pub(super) text: TypedText,
     /// Whether it is still being typed.
     pub(super) is_typing: bool,

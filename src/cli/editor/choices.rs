@@ -20,7 +20,6 @@ pub(crate) struct SlashCommand {
 /// One completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompletionChoice {
-    /// The label.
     pub(crate) label: String,
     /// A note next to the label.
     pub(crate) note: String,

@@ -52,7 +52,6 @@ pub(crate) struct LineRequest {
     pub(crate) prompt: &'static str,
     /// The initial content of the line.
     pub(crate) initial_text: String,
-    /// Its purpose.
     pub(crate) purpose: LinePurpose,
 }
 

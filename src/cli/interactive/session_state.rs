@@ -63,11 +63,9 @@ pub(crate) struct SessionState {
 /// A path that is open to agents, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenPath {
-    /// The path.
     pub(crate) path: AbsPath,
     /// The permission of the final agent.
     pub(crate) permission: Permission,
-    /// Its origin.
     pub(crate) origin: OpenPathOrigin,
 }
 

@@ -16,7 +16,6 @@ pub(crate) struct RecordedRunSummary {
     pub(crate) start_time: Option<String>,
     /// The task, as the agents read it.
     pub(crate) task: String,
-    /// The agents.
     pub(crate) agents: Vec<String>,
     /// How it ended, as `status.json` names it.
     pub(crate) finish_reason: Option<String>,

@@ -39,7 +39,6 @@ const RUNS_KEPT_MAX: usize = 64;
 pub(crate) struct RunTemplate {
     /// The process, and the variables of `.env` files.
     pub(crate) host: Host,
-    /// The team.
     pub(crate) team: ChosenTeam,
     /// The known models, with their prices.
     pub(crate) models: ModelList,
@@ -82,7 +81,6 @@ struct RunRegistryState {
 /// A run that has started.
 #[derive(Debug)]
 pub(crate) struct StartedRun {
-    /// The run.
     pub(crate) run: Arc<TrackedRun>,
     /// Its progress messages from now on.
     pub(crate) updates: broadcast::Receiver<Arc<str>>,

@@ -24,7 +24,6 @@ const SUMMARY_CHARS_MAX: usize = 160;
 pub(crate) struct EventLine {
     /// The style of the verb.
     pub(crate) style: TextStyle,
-    /// The verb.
     pub(crate) verb: &'static str,
     /// The rest of the sentence.
     pub(crate) rest: String,

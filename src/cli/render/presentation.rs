@@ -26,7 +26,6 @@ pub(super) enum MarkdownMode {
 /// The reply of the agent that presents.
 #[derive(Debug)]
 pub(super) struct Presentation {
-    /// The agent.
     pub(super) agent: AgentId,
     /// How it is shown.
     pub(super) mode: MarkdownMode,

@@ -84,9 +84,7 @@ pub(super) struct FeedUpdate {
 pub(super) struct ChangedSection {
     /// The number of the line that changed it last.
     pub(super) seq: u64,
-    /// Its name.
     pub(super) name: String,
-    /// Its value.
     pub(super) value: Value,
 }
 

@@ -42,7 +42,6 @@ pub(super) struct WebServerState {
     pub(super) codes: LinkCodes,
     /// The lookups of the file picker.
     pub(super) lookups: FileLookups,
-    /// The runs.
     pub(super) runs: WebRunRegistry,
     /// Held while a batch is read: one of many cells takes memory.
     pub(super) batch_lock: tokio::sync::Mutex<()>,
@@ -53,7 +52,6 @@ pub(super) struct WebServerState {
 pub(super) struct NamedTeam {
     /// The name: that of the config as the user gave it.
     pub(super) name: String,
-    /// The team.
     pub(super) team: ChosenTeam,
 }
 

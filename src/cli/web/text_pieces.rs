@@ -14,13 +14,11 @@ const PIECES_BYTES_MAX: usize = 256 * 1024;
 /// A piece of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct TextPiece {
-    /// The agent.
     pub(super) agent: AgentId,
     /// `text` or `reasoning`.
     pub(super) kind: &'static str,
     /// The length of everything that the agent's models streamed before it, in bytes.
     pub(super) at: u64,
-    /// The text.
     pub(super) text: String,
 }
 

@@ -14,9 +14,7 @@ use crate::permissions::folded::FoldedPath;
 
 /// A directory that massgen or one agent writes to.
 struct DirectoryClaim<'a> {
-    /// Its owner.
     owner: DirectoryOwner,
-    /// Its path.
     path: AbsPath,
     /// The folded path: some disks take `Work` for `work`.
     folded: FoldedPath,

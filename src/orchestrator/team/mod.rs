@@ -91,7 +91,6 @@ pub struct TeamMember {
     hooks: CommandLineConfig,
     /// How its programs run, in code mode.
     programs: Option<CommandLineConfig>,
-    /// Its servers.
     servers: Vec<MemberServer>,
     /// What it has read and written, and what was approved.
     history: Arc<Mutex<AccessHistory>>,

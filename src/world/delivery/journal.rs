@@ -75,7 +75,6 @@ pub(super) enum JournalRecord {
 /// A directory that contains changed paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct JournalRoot {
-    /// Its path.
     pub(super) path: AbsPath,
     /// Where its slots are during a transaction.
     pub(super) slots: SlotLocation,

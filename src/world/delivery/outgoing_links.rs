@@ -19,7 +19,6 @@ const LINKS_MAX: usize = 40;
 pub(super) struct PlannedTree<'a> {
     /// The user's tree.
     pub(super) tree: &'a DirectoryHandle,
-    /// Its path.
     pub(super) path: &'a RealPath,
     /// The planned state of each path that changes.
     pub(super) changes: BTreeMap<RelPath, PathState>,

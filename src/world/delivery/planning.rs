@@ -185,7 +185,6 @@ struct LayerPlanner<'a> {
     tree_path: RealPath,
     /// The user's tree.
     tree: DirectoryHandle,
-    /// The layer.
     layer: DirectoryHandle,
     /// The opaque directories of the layer, which hide what the user has below them.
     opaque_dirs: BTreeSet<RelPath>,

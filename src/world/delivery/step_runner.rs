@@ -25,7 +25,6 @@ pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 /// A transaction that is open in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JournalTransaction {
-    /// Its direction.
     pub(super) direction: StepDirection,
     /// The offset of its line in the journal, in bytes.
     pub(super) start: u64,

@@ -107,7 +107,6 @@ pub enum ReappliedPart {
 /// A step that takes other hunks of a reverted file than those that were applied before.
 #[derive(Clone, Copy, Debug)]
 struct HunkStep {
-    /// Its number.
     number: u32,
     /// How many hunks it takes; `None` if it takes all.
     hunks: Option<HunkCount>,

@@ -11,7 +11,6 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// A call, and the runner that carries it out.
 pub(super) struct RunnerCall<'a, R: ?Sized> {
-    /// The runner.
     pub(super) runner: &'a R,
     runtime: Handle,
     /// Its id in the conversation of the agent.

@@ -214,7 +214,6 @@ pub(in crate::world) struct ServerLaunch {
 /// A request to start a program.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct ServerLaunchRequest<'a> {
-    /// The program.
     pub(in crate::world) program: &'a ServerProgram,
     /// The environment that it runs in, which has its network and its variables.
     pub(in crate::world) environment: &'a ExecEnvironment,

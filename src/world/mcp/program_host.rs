@@ -28,7 +28,6 @@ pub(in crate::world) enum LaunchPlace {
 pub(in crate::world) struct SandboxLaunch {
     /// Its sandbox policy.
     pub(in crate::world) policy: SandboxPolicy,
-    /// Its sandbox.
     pub(in crate::world) sandbox: Sandbox,
     /// Its network proxy, if it has one.
     pub(in crate::world) network: Option<Arc<NetworkProxy>>,
@@ -41,7 +40,6 @@ pub(in crate::world) struct ContainerLaunch {
     pub(in crate::world) containers: ServerContainers,
     /// What the program may access.
     pub(in crate::world) reachable: ReachablePaths,
-    /// The program.
     pub(in crate::world) program: ContainerProgram,
 }
 

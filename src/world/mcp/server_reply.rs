@@ -26,7 +26,6 @@ pub(in crate::world) struct ServerReply {
     pub(in crate::world) status: ReplyStatus,
     /// The text, with a note instead of each image.
     pub(in crate::world) text: String,
-    /// The images.
     pub(in crate::world) images: Vec<ModelImage>,
 }
 

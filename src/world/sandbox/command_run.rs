@@ -87,9 +87,7 @@ enum NextAction {
 /// Reasons to end a command before it ends by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::world) struct ProcessBounds<'a> {
-    /// Its deadline.
     pub(in crate::world) deadline: Option<Instant>,
-    /// Its interrupt.
     pub(in crate::world) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
     pub(in crate::world) disk: Option<&'a DiskWatch>,

@@ -10,7 +10,6 @@ use crate::event::Event;
 /// A line that was read.
 #[derive(Debug)]
 pub(super) struct LogLine {
-    /// Its head.
     pub(super) head: LogLineHead,
     /// Its event; `None` if this version does not know it.
     pub(super) event: Option<Event>,

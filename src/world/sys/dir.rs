@@ -33,7 +33,6 @@ pub(crate) struct DirectoryHandle(OwnedFd);
 /// One name in a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct DirectoryEntry {
-    /// The name.
     pub(crate) name: OsString,
     /// Its kind; symlinks are not followed.
     pub(crate) kind: FileKind,

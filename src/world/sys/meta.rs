@@ -21,15 +21,12 @@ pub(crate) const SECOND_NS: i128 = 1_000_000_000;
 /// What the kernel reports about one inode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileMetadata {
-    /// Its kind.
     pub(crate) kind: FileKind,
     /// Its identity and state.
     pub(crate) version: FileFingerprint,
     /// Its permission bits.
     pub(crate) mode: Mode,
-    /// Its owner.
     pub(crate) owner: Uid,
-    /// Its group.
     pub(crate) group: Gid,
     /// Its number of hard links.
     pub(crate) link_count: u32,

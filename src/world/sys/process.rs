@@ -23,9 +23,7 @@ const ERRORS_BYTES_MAX: u64 = 64 * 1024;
 /// A program that is about to be started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramInvocation<'a> {
-    /// Its path.
     pub(crate) path: &'a AbsPath,
-    /// Its arguments.
     pub(crate) arguments: &'a [&'a str],
     /// All of its environment.
     pub(crate) env: &'a ProcessEnvironment,

@@ -28,7 +28,6 @@ pub(crate) enum EntrySelection {
 pub(crate) struct ListedEntry {
     /// Its path, relative to the start.
     pub(crate) rel: RelPath,
-    /// Its kind.
     pub(crate) kind: FileKind,
 }
 

@@ -24,7 +24,6 @@ pub(crate) struct WalkEntry<'p> {
     pub(crate) name: &'p OsStr,
     /// Its path, relative to the start.
     pub(crate) rel: &'p RelPath,
-    /// Its kind.
     pub(crate) kind: FileKind,
 }
 

@@ -14,7 +14,6 @@ use crate::tools::task_plan::{PlanEntry, PlanEntryStatus, TaskPlan};
 /// The state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AgentState {
-    /// The style.
     pub(super) style: TextStyle,
     /// The sign, one character.
     pub(super) sign: &'static str,

@@ -14,9 +14,7 @@ use crate::world::diagnostics::telemetry::otlp::{KeyValue, attribute};
 pub(crate) struct TelemetryEvent<'e> {
     /// The agent whose span it belongs to; `None` for the run's span.
     pub(crate) agent: Option<&'e AgentId>,
-    /// Its name.
     pub(crate) name: &'static str,
-    /// Its attributes.
     pub(crate) attributes: Vec<KeyValue>,
 }
 

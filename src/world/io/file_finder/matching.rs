@@ -34,7 +34,6 @@ pub(super) struct MatchQuery<'t> {
 pub(super) struct RankedEntry {
     /// Its path below the tree's root.
     pub(super) path: String,
-    /// Its kind.
     pub(super) kind: IndexEntryKind,
     /// Its score; higher is better.
     pub(super) score: u32,

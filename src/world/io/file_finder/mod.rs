@@ -286,7 +286,6 @@ enum TypedRoot {
 /// The parts of a typed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TypedPath<'t> {
-    /// Its root.
     root: TypedRoot,
     /// The directory as it was typed: empty, or with a slash at the end.
     directory: &'t str,

@@ -58,7 +58,6 @@ impl ClientProof {
 
 /// A token that an authorization server has issued.
 pub(super) struct IssuedToken {
-    /// Its value.
     pub(super) value: SecretString,
     /// For how long it is used; `None` if the authorization server does not say.
     pub(super) usable_for: Option<Duration>,

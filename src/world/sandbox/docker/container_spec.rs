@@ -30,7 +30,6 @@ const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
 /// The properties that every container of one agent has.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerSpec {
-    /// Its name.
     pub(super) name: String,
     /// The labels by which later runs find it.
     pub(super) labels: BTreeMap<String, String>,

@@ -41,7 +41,6 @@ pub(super) enum ContainerChanges {
 #[derive(Debug)]
 pub(super) struct ContainerInstance {
     id: String,
-    /// Its mounts.
     pub(super) mounts: MountPlan,
     /// The image with all changes made in earlier instances.
     saved_image: Option<String>,

@@ -21,7 +21,6 @@ const ANSWER: &str = "answer.txt";
 /// An answer with what is recorded about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerRecord<'a> {
-    /// Its label.
     pub(crate) label: AnswerLabel,
     /// Its text.
     pub(crate) content: &'a str,

@@ -67,7 +67,6 @@ pub(super) fn publish(
 pub(super) struct SessionIdentity {
     /// The path of the session.
     pub(super) dir: AbsPath,
-    /// Its id.
     pub(super) id: String,
 }
 

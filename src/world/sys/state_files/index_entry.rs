@@ -14,6 +14,5 @@ pub enum IndexEntryKind {
 pub(crate) struct IndexEntry {
     /// Its path below the tree's root.
     pub(crate) path: Box<str>,
-    /// Its kind.
     pub(crate) kind: IndexEntryKind,
 }
