@@ -3,6 +3,7 @@
 
 pub mod budget;
 pub mod calls;
+pub mod answer_log;
 pub mod replay_visibility;
 mod uploads;
 mod images;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::round::AnswerLog;
+use crate::agent::answer_log::AnswerLog;
 use crate::id::{AgentNumber, AnswerLabel};
 
 /// The answers that one agent saw in a recorded coordination, and when.

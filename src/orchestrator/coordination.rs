@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use crate::agent::answer_log::AnswerLog;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::round::{
-    AgentSubmission, AnswerLog, CoordinatorHandle, QueuedSubmission, RoundLimits,
-    SubmissionResponse, coordinate,
+    AgentSubmission, CoordinatorHandle, QueuedSubmission, RoundLimits, SubmissionResponse,
+    coordinate,
 };
 use crate::agent::user_messages::{MessageRecipient, NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};

@@ -37,13 +37,13 @@ use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
 use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
 use crate::world::mcp::request_headers::CredentialSource;
+use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched_transport::WatchedTransport;
 use crate::world::mcp::{
-    FailureCause, MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, UnusableServer, lifecycle,
-    remote, timeout_message,
+    MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, lifecycle, remote, timeout_message,
 };
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};

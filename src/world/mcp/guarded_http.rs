@@ -20,7 +20,7 @@ use crate::config::servers::{AddressPolicy, RemoteServer};
 use crate::config::vendors::is_this_machine;
 use crate::world::io::http::{display_url, root_cause};
 use crate::world::mcp::guarded_resolver::{guarded_client, refused_address};
-use crate::world::mcp::{FailureCause, UnusableServer};
+use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 
 /// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 //! calls, which are permitted before they come here; what servers send is limited in size and
 //! sanitized before it is passed on.
 
+mod server_failure;
 mod server_reply;
 pub mod tool_list_cache;
 mod request_headers;
@@ -60,6 +61,7 @@ use crate::world::mcp::packages::{InstalledProgram, PackageStore};
 use crate::world::mcp::program_host::LaunchPlace;
 use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::mcp::request_headers::CredentialSource;
+use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 use crate::world::mcp::sign_in::{scope_options, shell_safe_scopes};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::tool_list_cache::ToolListCache;
@@ -129,23 +131,6 @@ pub struct ServerSetup {
     pub packages: Option<PackageStore>,
     /// Receiver of its progress messages and forms; `None` outside a run.
     pub listener: Option<ServerListener>,
-}
-
-/// Why a server cannot be used.
-#[derive(Debug)]
-struct UnusableServer {
-    /// The reason: a sentence, or only the end of one from what gets tokens.
-    reason: String,
-    cause: FailureCause,
-}
-
-/// Whose fault it is that a server cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FailureCause {
-    /// The program, the server or the network has failed.
-    Server,
-    /// massgen refuses to use the server, or the user has to do something first.
-    Refusal,
 }
 
 /// One server of an agent.

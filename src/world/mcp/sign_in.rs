@@ -23,8 +23,8 @@ use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::issuer_metadata::sign_in_metadata;
 use crate::world::mcp::remote::{self, RemoteConnectError};
 use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
+use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 use crate::world::mcp::tokens::{PendingRegistration, RegisteredClient, ServerTokens, TokenFile};
-use crate::world::mcp::{FailureCause, UnusableServer};
 
 /// Client name under which massgen registers itself.
 const CLIENT_NAME: &str = "massgen";

@@ -34,7 +34,7 @@ use crate::world::mcp::client_credentials::token_request::{
 use crate::world::mcp::guarded_http::GuardedHttpClient;
 use crate::world::mcp::issuer_metadata::{checked_issuer, issuer_metadata};
 use crate::world::mcp::sent_secrets::SentSecrets;
-use crate::world::mcp::{FailureCause, UnusableServer};
+use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 
 /// Largest file with the assertion of a workload, in bytes.
 const ASSERTION_BYTES_MAX: u64 = 16 * 1024;
