@@ -13,8 +13,7 @@ pub fn callable_tools(selection: ToolSelection<'_>) -> Vec<ToolOffer> {
         directories: DirectoryNaming::Named,
         // Programs read text.
         images: ImageOffering::NotOffered,
-        // A function for each file is easier to call than a patch.
-        edits: EditFormat::Replacements,
+        edits: EditFormat::Program,
         ..selection
     }
     .offers()

@@ -172,20 +172,16 @@ pub struct PathRule {
 /// A rule as stored with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredPathRule {
-    #[serde(rename = "ruling")]
     action: RuleAction,
     /// The kind of access that it is about.
-    #[serde(rename = "wanted")]
     access: Permission,
     /// The glob as in the config.
-    #[serde(rename = "written")]
     text: String,
     /// The directory that `rest` is relative to.
     anchor: AbsPath,
     /// The part of the glob to match below `anchor`; an empty string matches everything.
     rest: String,
     /// The paths that a person approved, for an `ask` rule.
-    #[serde(rename = "agreed")]
     approved_paths: Vec<AbsPath>,
 }
 

@@ -50,7 +50,6 @@ pub struct SandboxPolicy {
     /// The working directory.
     pub dir: AbsPath,
     /// The network access.
-    #[serde(rename = "reach")]
     pub network: NetworkAccess,
     /// The complete environment.
     pub env: BTreeMap<String, String>,

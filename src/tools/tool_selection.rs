@@ -45,6 +45,8 @@ pub enum EditFormat {
     Replacements,
     /// It changes several files by a patch (`apply_patch`).
     Patch,
+    /// It is a program, which is offered no patches.
+    Program,
 }
 
 /// The beginnings of the names of models that are trained to change files by a patch, by the guides of
@@ -146,8 +148,12 @@ impl ToolSelection<'_> {
                 .any(|tool| tool.name == name && self.is_chosen(tool))
         };
         let is_complete = || PATCH_PARTS.iter().all(|name| is_kept(name));
-        let is_named = || self.allowed.is_some() && is_kept(APPLY_PATCH);
-        (self.edits == EditFormat::Patch && is_kept(APPLY_PATCH) && is_complete()) || is_named()
+        is_kept(APPLY_PATCH)
+            && match self.edits {
+                EditFormat::Program => false,
+                EditFormat::Patch if self.allowed.is_none() => is_complete(),
+                EditFormat::Patch | EditFormat::Replacements => self.allowed.is_some(),
+            }
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {

@@ -50,6 +50,7 @@ mod tests {
     const OTHERS: &[&str] = &[
         "pattern",
         "content",
+        "input",
         "command",
         "answer",
         "excludePatterns",

@@ -66,6 +66,10 @@ const CALLS: &[(&str, &str)] = &[
         "copy_files_batch",
         r#"{"source_base_path":"a","destination_base_path":"b","include_patterns":["x*"],"exclude_patterns":["y"],"overwrite":true}"#,
     ),
+    (
+        "apply_patch",
+        r#"{"input":"*** Begin Patch\n*** Delete File: a\n*** End Patch"}"#,
+    ),
     ("delete_file", r#"{"path":"a"}"#),
     ("delete_file", r#"{"path":"a","recursive":false}"#),
     ("delete_files_batch", r#"{"base_path":"a"}"#),

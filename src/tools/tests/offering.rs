@@ -70,6 +70,9 @@ fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
             let value = match (tool.name, parameter.name) {
                 (_, "url") => json!("https://example.org/"),
                 (_, ANSWER) => json!("agent1.1"),
+                ("apply_patch", _) => {
+                    json!("*** Begin Patch\n*** Delete File: a\n*** End Patch")
+                }
                 ("generate_media", "mode") => json!("image"),
                 ("generate_media", "path") => json!("a.png"),
                 _ => sample(parameter.kind),
@@ -201,7 +204,8 @@ fn writing_tools_are_offered_where_something_is_writable() {
         let offers = selection.offers();
         assert_eq!(offers.len(), expected, "{permissions:?}");
         let writes = offers.iter().any(|offer| offer.name == "write_file");
-        assert_eq!(writes, expected == TOOLS.len());
+        // Without `apply_patch`.
+        assert_eq!(writes, expected == TOOLS.len() - 1);
     }
 }
 
@@ -273,8 +277,11 @@ fn filters_take_tools_out_by_any_of_their_names() {
     );
     assert!(selected_names(Some(&[]), &[]).is_empty());
     let rest = selected_names(None, &list(&["mcp__workspace_tools__delete_file"]));
-    assert_eq!(rest.len(), TOOLS.len() - 1);
-    assert!(rest.iter().all(|name| name != "delete_file"));
+    assert_eq!(rest.len(), TOOLS.len() - 2);
+    assert!(
+        rest.iter()
+            .all(|name| name != "delete_file" && name != "apply_patch")
+    );
 }
 
 #[test]

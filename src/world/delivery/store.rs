@@ -71,7 +71,6 @@ pub struct SourceDirectory {
     /// Its path.
     pub path: AbsPath,
     /// How it was written.
-    #[serde(rename = "written")]
     pub layout: SourceLayout,
     /// Its subdirectories that are not delivered.
     pub left_out: Vec<RelPath>,
@@ -81,11 +80,9 @@ pub struct SourceDirectory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceLayout {
     /// To a layer over the user's tree: names that are not in the layer are unchanged.
-    #[serde(rename = "over")]
     OverlayLayer,
     /// To a separate directory, from which files are copied. Its permission bits count only for new
     /// files.
-    #[serde(rename = "apart")]
     SeparateDirectory,
 }
 

@@ -41,7 +41,6 @@ struct TokenFileEntry {
     challenge: Option<String>,
     /// The endpoint that may refresh the tokens: the one that issued them, and no other.
     token_endpoint: String,
-    #[serde(rename = "given")]
     credentials: StoredCredentials,
 }
 

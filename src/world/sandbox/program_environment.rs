@@ -109,7 +109,7 @@ impl ProgramEnvironment {
             directories: DirectoryNaming::Named,
             commands,
             images: ImageOffering::NotOffered,
-            edits: EditFormat::Replacements,
+            edits: EditFormat::Program,
         })
     }
 }
