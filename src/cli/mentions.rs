@@ -14,8 +14,9 @@ use crate::mentions::{
     permission_suffix,
 };
 use crate::path::AbsPath;
-use crate::text::{escape_name, list_first};
-use crate::world::io::files::{file_names, inspect};
+use crate::text::list_first;
+use crate::text::name_spelling::show_name;
+use crate::world::io::files::{existing_spelling, file_names, inspect};
 
 /// Maximum number of paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;
@@ -25,7 +26,15 @@ const LOOKUPS_MAX: usize = 8;
 
 /// Finds the mentions in `task`, whose relative paths are relative to `base`.
 pub(crate) fn parse(task: &TaskText, base: &AbsPath, host: &Host) -> ParsedPrompt {
-    mentions::parse_mentions(task, lookup(base, host))
+    let mut prompt = mentions::parse_mentions(task, lookup(base, host));
+    for mention in &mut prompt.mentions {
+        if let Some(path) = existing_spelling(&mention.path) {
+            let written = std::mem::replace(&mut mention.path, path).to_string();
+            let spelled = mention.path.to_string();
+            prompt.cleaned_prompt = prompt.cleaned_prompt.replace(&written, &spelled);
+        }
+    }
+    prompt
 }
 
 /// Returns how mentions are resolved for a user whose current directory is `base`.
@@ -33,7 +42,7 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
     MentionLookup {
         base,
         home: host.home.as_ref(),
-        inspect: &inspect,
+        inspect: &|path| inspect(existing_spelling(path).as_ref().unwrap_or(path)),
     }
 }
 
@@ -91,7 +100,7 @@ pub(crate) fn missing_warning(mention: &Mention, near: Option<&str>) -> String {
 }
 
 fn missing_path_warning(path: &AbsPath, near: Option<&str>) -> String {
-    let question = near.map(|near| format!(" (did you mean `{}`?)", escape_name(near)));
+    let question = near.map(|near| format!(" (did you mean `{}`?)", show_name(near.as_ref())));
     format!(
         "mentioned path `{path}` does not exist{}",
         question.unwrap_or_default()

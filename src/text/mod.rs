@@ -4,6 +4,7 @@
 
 mod hidden;
 pub(crate) mod json_value_count;
+pub mod name_spelling;
 pub mod shell_words;
 
 use std::borrow::Cow;

@@ -74,12 +74,19 @@ pub(crate) fn find_tool(
         })
 }
 
-/// Returns the current name of a renamed tool.
+/// Returns the current name of a renamed tool, also if the name has the prefix that some models
+/// give to all functions.
 pub(crate) fn canonical_name(name: &str) -> &str {
-    match name {
+    match without_function_prefix(name) {
         "read_file" => "read_text_file",
+        "read_files" => "read_multiple_files",
         name => name,
     }
+}
+
+/// Returns `name` without the prefix of functions in OpenAI's `harmony` format.
+pub(crate) fn without_function_prefix(name: &str) -> &str {
+    name.strip_prefix("functions.").unwrap_or(name)
 }
 
 /// Returns the tool with the most similar name, ignoring a server's prefix in `name`, if any is

@@ -237,7 +237,8 @@ fn answer_content(name: &str, arguments: &str) -> Option<String> {
 fn vote(arguments: &mut ToolCallArguments) -> Result<WorkflowCall, CallParseError> {
     let target = arguments.text("agent_id")?;
     let Some((agent, ordinal)) = vote_target(&target) else {
-        return Err(arguments.invalid_value("agent_id", &target, "a name such as `agent2`"));
+        let expected = "`agent` and a number, as in the answers";
+        return Err(arguments.invalid_value("agent_id", &target, expected));
     };
     Ok(WorkflowCall::Vote {
         agent,
@@ -247,9 +248,12 @@ fn vote(arguments: &mut ToolCallArguments) -> Result<WorkflowCall, CallParseErro
     })
 }
 
-/// Parses `agent2`, or the label of one of its answers, `agent2.1`.
+/// Parses `agent2`, or the label of one of its answers, `agent2.1`. Small models also write
+/// `Agent 2`, `agent_2` and `2`.
 fn vote_target(text: &str) -> Option<(AgentNumber, Option<u32>)> {
     let text = text.trim().to_ascii_lowercase();
+    let number = text.strip_prefix("agent").unwrap_or(&text);
+    let text = format!("agent{}", number.trim_start_matches([' ', '_', '-']));
     match text.split_once('.') {
         None => Some((AgentNumber::parse(&text)?, None)),
         Some((agent, ordinal)) => Some((AgentNumber::parse(agent)?, Some(ordinal.parse().ok()?))),

@@ -118,7 +118,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
         begun().piece("data: {\"error\": {\"message\": \"a proxy is sorry\"}}\n\n"),
         begun().piece("data: {\"type\": \"content_block\n\n"),
         begun().piece(event(
-            &json!({"type": "content_block_delta", "index": 7, "delta": {"type": "text_delta"}}),
+            &json!({"type": "content_block_delta", "index": 7, "delta": {"type": "input_json_delta"}}),
         )),
         begun().piece(event(&json!({"type": "content_block_delta", "delta": {}}))),
         begun().piece(text_block(0, &["again"]).concat()),
@@ -144,6 +144,27 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     transient: `claude` sent an incomplete reply
     transient: `claude` sent an incomplete reply
     "#);
+}
+
+#[tokio::test]
+async fn a_reply_without_the_frame_of_its_blocks_is_read() {
+    let delta = json!({"type": "text_delta", "text": "Hi"});
+    let answer = ScriptedResponse::stream()
+        .piece(event(
+            &json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+        ))
+        .piece(event(
+            &json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        ))
+        .end();
+    let (_server, backend) = start_claude_server(answer).await;
+    let events: Vec<_> = collect(&backend, simple_request()).await;
+    let events: Vec<ReplyEvent> = events.into_iter().map(Result::unwrap).collect();
+    assert_eq!(events.first(), Some(&text("Hi")));
+    assert!(
+        matches!(events.last(), Some(ReplyEvent::End(_))),
+        "{events:?}"
+    );
 }
 
 #[tokio::test]

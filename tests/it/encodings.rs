@@ -76,8 +76,13 @@ fn published_stream(vendor: &str) -> PublishedStream {
             gemini_wire::published_events(),
         ),
     };
-    // Chat Completions sends it before the usage; the others with the last event.
-    let after = if vendor == "groq" { 2 } else { 0 };
+    // Chat Completions sends it before the usage, Anthropic before `message_stop`; the others with
+    // the last event.
+    let after = match vendor {
+        "groq" => 2,
+        "claude" => 1,
+        _ => 0,
+    };
     PublishedStream {
         decoding: Decoding::of(vendor),
         whole_at: stream[..stream.len() - after].concat().len(),

@@ -30,6 +30,33 @@ fn dry_run(arguments: &[&str], piped: &str) -> FinishedCommand {
 }
 
 #[test]
+fn a_mention_opens_the_only_file_with_another_spelling() {
+    let check = |files: &[&str], expected: &str| {
+        let project = files
+            .iter()
+            .fold(Project::new(), |project, file| project.file(file, "x"));
+        let arguments = [
+            "explain",
+            "prompt",
+            "Read @\"shot 1.01 AM.txt\" now",
+            "--json",
+        ];
+        let finished = project.args(arguments).success();
+        assert!(
+            finished.stdout().contains(expected),
+            "{}",
+            finished.stdout()
+        );
+    };
+    let spelled = "shot 1.01\u{202f}AM.txt";
+    check(
+        &[spelled],
+        "shot 1.01\u{202f}AM.txt\",\"permission\":\"read\"}]",
+    );
+    check(&[spelled, "shot 1.01\u{a0}AM.txt"], "\"context_paths\":[]");
+}
+
+#[test]
 fn piped_text_opens_nothing() {
     let piped = "commit 1\n\n    fix @~/.ssh/id_rsa, @README.md:w and @src/\n";
     for arguments in [&["Summarise", "-"][..], &["-"], &["-", "See @src/main.rs"]] {

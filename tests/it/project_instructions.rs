@@ -43,6 +43,8 @@ fn instructions_come_from_opened_directories_alone() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    let latin = project("app", "cwd: w", "").file("app/AGENTS.md", b"R\xe9sum\xe9s use tabs.\n");
+    assert!(dry_run_output(latin).contains("R\\xe9sum\\xe9s use tabs."));
     let denied = "  permissions: {deny: ['read_file(AGENTS.md)']}\n";
     let off = "  project_instructions: false\n";
     let closed = |opened: &str, orchestrator: &str| {

@@ -122,13 +122,26 @@ fn binary_files_are_no_text() {
     disk.file("ws/picture.svg", "<svg/>");
     disk.file("ws/cafe", "café\n");
     let gate = disk.gate(Coordination);
-    for name in ["a.PNG", "nul", "latin"] {
+    for name in ["a.PNG", "nul"] {
         let text = call_refused(&gate, "read_text_file", &json!({"path": name}));
         assert!(
             text.contains("not text") && text.contains("get_file_info"),
             "{text}"
         );
     }
+    // Another encoding is shown, and changed only by commands.
+    let other = "[massgen: it is not UTF-8; bytes that are not are shown as \\xNN]\n";
+    disk.file("ws/utf16", b"\xff\xfec\0a\0f\0\xe9\0\n\0");
+    for (name, text) in [("latin", "caf\\xe9\n"), ("utf16", "café\n")] {
+        let shown = call_successfully(&gate, "read_text_file", &json!({"path": name}));
+        assert_eq!(shown, format!("{text}\n{other}"));
+        let edit = json!({"path": name, "edits": [{"oldText": "c", "newText": "k"}]});
+        call_refused(&gate, "edit_file", &edit);
+    }
+    let edit = json!({"path": "latin", "edits": [{"oldText": "c", "newText": "k"}]});
+    assert!(call_refused(&gate, "edit_file", &edit).contains("`sed -i`"));
+    disk.file("ws/random", b"\x81\x82\x83\x84a\xff\xfe\xfd");
+    call_refused(&gate, "read_text_file", &json!({"path": "random"}));
     for name in ["picture.svg", "cafe"] {
         call_successfully(&gate, "read_text_file", &json!({"path": name}));
     }
@@ -148,6 +161,33 @@ fn binary_files_are_no_text() {
         text.ends_with("[massgen: file picture.svg]\n<svg/>\n"),
         "{text}"
     );
+}
+
+#[test]
+fn a_name_is_found_in_another_spelling_if_there_is_only_one() {
+    let disk = Disk::new();
+    let (decomposed, composed) = ("Mu\u{308}ller", "M\u{fc}ller");
+    disk.file(&format!("ws/{decomposed}/1.01\u{202f}AM.txt"), "text\n");
+    let gate = disk.gate(Coordination);
+    let listed = call_successfully(&gate, "list_directory", &json!({"path": decomposed}));
+    assert_eq!(listed, "[FILE] 1.01\\u{202f}AM.txt\n");
+    let read = |path: String| json!({"path": path});
+    for spelling in ["1.01 AM.txt", "1.01\\u{202f}AM.txt", "1.01\u{202f}AM.txt"] {
+        for directory in [composed, decomposed, "Mu\\u{308}ller"] {
+            let path = read(format!("{directory}/{spelling}"));
+            let text = call_successfully(&gate, "read_text_file", &path);
+            assert_eq!(text, "text\n");
+        }
+    }
+    let edits = json!([{"oldText": "text", "newText": "new"}]);
+    let edit = json!({"path": format!("{composed}/1.01 AM.txt"), "edits": edits});
+    call_successfully(&gate, "edit_file", &edit);
+    let file = format!("ws/{decomposed}/1.01\u{202f}AM.txt");
+    assert_eq!(disk.text(&file), "new\n");
+    // Of two, neither is meant.
+    disk.file(&format!("ws/{decomposed}/1.01\u{a0}AM.txt"), "other\n");
+    let either = read(format!("{composed}/1.01 AM.txt"));
+    call_refused(&gate, "read_text_file", &either);
 }
 
 #[test]
@@ -273,6 +313,14 @@ fn edits_match_exactly_once() {
     let edit = |old: &str, new: &str| json!({"path": "a.txt", "edits": [{"oldText": old, "newText": new}]});
     assert!(call_refused(&gate, "edit_file", &edit("two", "2")).contains("more than once"));
     assert!(call_refused(&gate, "edit_file", &edit("three", "3")).contains("does not occur"));
+    disk.file("ws/quotes.txt", "first\nit’s  here \u{2013} now\nlast\n");
+    let edits = json!([{"oldText": "first\nit's here - now", "newText": "x"}]);
+    let quotes = json!({"path": "quotes.txt", "edits": edits});
+    let refused = call_refused(&gate, "edit_file", &quotes);
+    assert!(
+        refused.contains("the nearest is line 2, `it’s  here \u{2013} now`"),
+        "{refused}"
+    );
     let mut dry = edit("one\ntwo", "eins\nzwei");
     dry["dryRun"] = json!(true);
     let shown = call_successfully(&gate, "edit_file", &dry);
@@ -320,7 +368,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
     );
     assert_eq!(
         src,
-        "[FILE] app.py\n[FILE] bad\u{fffd}\n[LINK] link\n[FILE] two\\nlines\n"
+        "[FILE] app.py\n[FILE] bad\\xff\n[LINK] link\n[FILE] two\\nlines\n"
     );
     let tree = call_successfully(
         &gate,

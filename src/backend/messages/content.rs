@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::backend::conversation::Conversation;
 use crate::backend::messages::request::{
@@ -95,10 +95,20 @@ impl ContentAssembler {
         index: u64,
         delta: &Value,
     ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
+        if !self.blocks.contains_key(&index) {
+            // Some servers do not begin the blocks of texts.
+            let begun = match kind(delta) {
+                "text_delta" => "text",
+                "thinking_delta" => "thinking",
+                _ => {
+                    let reason = "a piece of a content block that has not begun";
+                    return Err(malformed_reply(reason));
+                }
+            };
+            self.begin_block(index, &json!({"type": begun}))?;
+        }
         let Some(block) = self.blocks.get_mut(&index) else {
-            return Err(malformed_reply(
-                "a piece of a content block that has not begun",
-            ));
+            return Ok(None);
         };
         let pieces = delta.as_object().into_iter().flatten();
         let piece_bytes: usize = pieces

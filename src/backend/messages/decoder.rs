@@ -16,7 +16,8 @@ pub(super) struct MessagesDecoder<'a> {
     conversation: &'a Conversation,
     content: ContentAssembler,
     counts: TokenCounts,
-    stop: StopReason,
+    /// Why the reply has ended, once the vendor has said that.
+    stop: Option<StopReason>,
 }
 
 /// Token counts as the vendor reports them: the input is in three parts.
@@ -36,7 +37,7 @@ impl<'a> MessagesDecoder<'a> {
             conversation,
             content: ContentAssembler::default(),
             counts: TokenCounts::default(),
-            stop: StopReason::default(),
+            stop: None,
         }
     }
 
@@ -49,15 +50,16 @@ impl<'a> MessagesDecoder<'a> {
 
     fn update_stop_reason(&mut self, object: Option<&Value>) {
         let reason = object.and_then(|object| object.get("stop_reason")?.as_str());
-        self.stop = reason.map_or(self.stop, stop_reason);
+        self.stop = reason.map(stop_reason).or(self.stop);
     }
 
     /// Returns the last events of a complete reply: the calls, the echo, the end.
     fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let content = self.content.finish(self.stop, self.conversation)?;
+        let stop = self.stop.unwrap_or_default();
+        let content = self.content.finish(stop, self.conversation)?;
         let calls = content.calls.into_iter().map(ReplyEvent::Call);
         let echo = content.echo.map(ReplyEvent::Echo);
-        let end = ReplyEvent::End(self.stop);
+        let end = ReplyEvent::End(stop);
         Ok(calls.chain(echo).chain([end]).collect())
     }
 
@@ -106,7 +108,11 @@ impl ReplyDecoder for MessagesDecoder<'_> {
     }
 
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        Err(ReplyDecodeError::UnexpectedEnd)
+        // Some servers do not send `message_stop`.
+        match self.stop {
+            Some(_) => self.finish_reply(),
+            None => Err(ReplyDecodeError::UnexpectedEnd),
+        }
     }
 
     fn held_bytes(&self) -> usize {

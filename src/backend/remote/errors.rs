@@ -246,6 +246,13 @@ impl RemoteErrors {
             (400, Some(key)) if error.is_about_key() => {
                 format!(" (the key is from {})", key.origin)
             }
+            // The path begins with the name of the API.
+            (404, _) if matches!(self.url.split('/').nth(3), Some("chat" | "responses")) => {
+                format!(
+                    " (asked at `{}`; hint: end `base_url` with `/v1`)",
+                    self.url
+                )
+            }
             (404, _) => format!(" (asked at `{}`)", self.url),
             (300..400, _) => self.describe_redirect(headers),
             (400 | 422, _) if vendor_message.contains("stream_options") => {

@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::tools::call::{FinalSymlink, RequestedAccess, UserPath};
+use crate::tools::parse::without_function_prefix;
 use crate::tools::spec::ToolOffer;
 
 /// The prefix of the full names of all servers' tools.
@@ -254,6 +255,7 @@ impl ToolCatalogue {
 
     /// Returns the tool of this full name.
     pub fn find(&self, full_name: &str) -> Option<&ServedTool> {
+        let full_name = without_function_prefix(full_name);
         self.0.get(full_name).map(AsRef::as_ref)
     }
 

@@ -335,7 +335,7 @@ fn an_unknown_tool_is_refused_and_the_nearest_named() {
             "there is no tool `read_txt_file`; did you mean `read_text_file`?",
         ),
         (
-            "delete_files",
+            "functions.delete_files",
             "there is no tool `delete_files`; did you mean `delete_file`?",
         ),
         (

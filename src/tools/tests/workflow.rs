@@ -50,6 +50,9 @@ fn a_vote_names_an_agent_or_one_of_its_answers() {
         ("agent2", vote(1, None)),
         (" Agent2 ", vote(1, None)),
         ("agent12", vote(11, None)),
+        ("agent_2", vote(1, None)),
+        ("2", vote(1, None)),
+        ("agent 2.1", vote(1, Some(1))),
         ("agent2.1", vote(1, Some(1))),
         ("agent2.30", vote(1, Some(30))),
     ] {
@@ -58,17 +61,17 @@ fn a_vote_names_an_agent_or_one_of_its_answers() {
     }
     for target in [
         "",
-        "2",
         "agent",
         "agent0",
-        "agent-1",
+        "two",
         "agent2.",
         "agent2.final",
         "agent2.1.1",
     ] {
         let arguments = format!(r#"{{"agent_id":"{target}","reason":"tested"}}"#);
-        let message =
-            format!("`agent_id` of `vote` is `{target}`: expected a name such as `agent2`");
+        let message = format!(
+            "`agent_id` of `vote` is `{target}`: expected `agent` and a number, as in the answers"
+        );
         check_refused("vote", &arguments, &message);
     }
     check_refused(

@@ -306,6 +306,12 @@ pub(in crate::world) fn cannot_open(root: &RealPath, error: FileSystemError) -> 
         .with_hint(
             "use Linux 5.6 or newer, or a container runtime whose seccomp profile allows `openat2`",
         )
+    } else if error.is_exhaustion() {
+        Error::new(
+            ErrorKind::Environment,
+            format!("cannot open `{root}` for an agent: {error}"),
+        )
+        .with_hint("check the limit of open files: `ulimit -n`")
     } else {
         Error::new(
             ErrorKind::Config,

@@ -53,6 +53,9 @@ pub enum DeniedSubject {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = &self.reason;
+        if self.rule == OUT_OF_HANDLES {
+            return write!(f, "error: nothing can be opened now: {reason}");
+        }
         match &self.subject {
             DeniedSubject::Access {
                 path,
@@ -93,6 +96,9 @@ impl fmt::Display for Denial {
         }
     }
 }
+
+/// The rule of a call that was not refused: massgen or the machine has too many open files.
+pub const OUT_OF_HANDLES: &str = "out-of-handles";
 
 /// A directory or file that an agent was given, with its permission there in this phase.
 #[derive(Clone, Debug, PartialEq, Eq)]

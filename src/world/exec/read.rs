@@ -51,11 +51,14 @@ fn read_text(
 ) -> Result<String, TextReadError> {
     let (file, meta) = path.dir().open_file(&path.below())?;
     let name = path.real().as_path();
-    let text = text::read_lines(file, name, lines, meta.version.size_bytes, bytes_max)?;
-    gate.history()
-        .record_read(path.real().clone(), meta.version);
+    let read = text::read_lines(file, name, lines, meta.version.size_bytes, bytes_max)?;
+    // What is written after it was read would be in another encoding.
+    if read.is_utf8 {
+        gate.history()
+            .record_read(path.real().clone(), meta.version);
+    }
     gate.record_base(path, &meta.version, FileAccessReason::Read);
-    Ok(text)
+    Ok(read.text)
 }
 
 /// Implements `get_file_info`.

@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::prompts::untrusted_text::{escape_notes, note};
+use crate::text::name_spelling::to_readable_text;
 use crate::tools::call::LineRange;
-use crate::world::sandbox::output_text::character_tail_len;
+use crate::world::sandbox::output_text::{character_tail_len, complete_characters_len};
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
 
@@ -15,6 +16,12 @@ const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// The byte order mark, which some editors put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// By how many bytes the escape of a byte is longer than the byte.
+const ESCAPE_EXCESS: usize = "\\xNN".len() - 1;
+
+/// Why a file with NUL bytes is not read.
+const HAS_NUL: TextReadError = TextReadError::Binary("a binary file (it holds NUL bytes)");
 
 /// Suffixes of files that are never text, and what such files are.
 const BINARY_SUFFIXES: &[(&str, &[&str])] = &[
@@ -60,6 +67,12 @@ pub(super) enum TextReadError {
          take it as it is"
     )]
     Binary(&'static str),
+    /// It is text in another encoding than UTF-8.
+    #[error(
+        "it is text in another encoding than UTF-8; a command can change it, such as `sed -i`, or \
+         convert it: `iconv -f latin1 -t utf-8`"
+    )]
+    OtherEncoding,
     /// The requested line is past the end.
     #[error("it has only {lines} lines")]
     BeyondTheEnd {
@@ -83,6 +96,15 @@ impl From<std::io::Error> for TextReadError {
     }
 }
 
+/// What was read of a file.
+#[derive(Debug)]
+pub(super) struct ReadText {
+    /// The text, with notes at its end.
+    pub(super) text: String,
+    /// Whether the file is UTF-8, so that the text can be written back.
+    pub(super) is_utf8: bool,
+}
+
 /// Returns the requested lines, up to `bytes_max`; a note says what was cut.
 pub(super) fn read_lines(
     file: FileContent,
@@ -90,17 +112,22 @@ pub(super) fn read_lines(
     lines: LineRange,
     size_bytes: u64,
     bytes_max: usize,
-) -> Result<String, TextReadError> {
+) -> Result<ReadText, TextReadError> {
     if let Some(kind) = binary_kind(name) {
         return Err(TextReadError::Binary(kind));
     }
-    let text = match lines {
+    let mut read = match lines {
         LineRange::All => read_range(file, 1, None, bytes_max),
         LineRange::Head(lines) => read_range(file, 1, Some(lines), bytes_max),
         LineRange::Range { first, last } => read_range(file, first, last, bytes_max),
         LineRange::Tail(lines) => read_tail(file, lines, size_bytes, bytes_max),
     }?;
-    Ok(strip_byte_order_mark(&text).to_owned())
+    read.text = strip_byte_order_mark(&read.text).to_owned();
+    if !read.is_utf8 {
+        let encoding_note = note("it is not UTF-8; bytes that are not are shown as \\xNN");
+        let _written = writeln!(read.text, "\n{encoding_note}");
+    }
+    Ok(read)
 }
 
 /// Strips a byte order mark, which a model does not need to see.
@@ -122,7 +149,7 @@ pub(super) fn read_whole(
     if bytes.len() > bytes_max {
         return Err(TextReadError::TooLong { bytes_max });
     }
-    decode(bytes, RemainingBytes::Nothing)
+    decode(bytes)
 }
 
 fn binary_kind(name: &Path) -> Option<&'static str> {
@@ -142,28 +169,55 @@ enum RemainingBytes {
 }
 
 /// Decodes UTF-8 text.
-fn decode(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadError> {
+fn decode(bytes: Vec<u8>) -> Result<String, TextReadError> {
     if bytes.contains(&0) {
-        return Err(TextReadError::Binary("a binary file (it holds NUL bytes)"));
+        return Err(HAS_NUL);
     }
-    let other_encoding = TextReadError::Binary("a file in another encoding than UTF-8");
-    String::from_utf8(bytes).or_else(|error| {
-        let utf8_error = error.utf8_error();
-        if remaining == RemainingBytes::Nothing || utf8_error.error_len().is_some() {
-            return Err(other_encoding);
+    String::from_utf8(bytes).map_err(|_| TextReadError::OtherEncoding)
+}
+
+/// Decodes text for a model that only reads it: bytes that are not UTF-8 are escaped, and UTF-16 is
+/// recognized by its byte order mark. Anything that looks like a note from massgen is escaped too.
+fn decode_to_show(
+    mut bytes: Vec<u8>,
+    remaining: RemainingBytes,
+) -> Result<ReadText, TextReadError> {
+    if remaining == RemainingBytes::Something {
+        bytes.truncate(complete_characters_len(&bytes));
+    }
+    let (text, is_utf8) = match decode_utf16(&bytes) {
+        Some(text) => (text, false),
+        None if bytes.contains(&0) => return Err(HAS_NUL),
+        None => {
+            let text = to_readable_text(&bytes);
+            let escaped_bytes = text.len().saturating_sub(bytes.len()) / ESCAPE_EXCESS;
+            // Hardly anything would be readable.
+            if escaped_bytes > bytes.len() / 3 {
+                return Err(TextReadError::OtherEncoding);
+            }
+            (text, escaped_bytes == 0)
         }
-        let mut bytes = error.into_bytes();
-        bytes.truncate(utf8_error.valid_up_to());
-        String::from_utf8(bytes).map_err(|_| other_encoding)
+    };
+    Ok(ReadText {
+        text: escape_notes(&text).into_owned(),
+        is_utf8,
     })
 }
 
-/// Like [`decode`], but escapes anything that looks like a note from massgen.
-fn decode_without_notes(
-    bytes: Vec<u8>,
-    remaining: RemainingBytes,
-) -> Result<String, TextReadError> {
-    Ok(escape_notes(&decode(bytes, remaining)?).into_owned())
+/// Decodes UTF-16 with a byte order mark; `None` if there is none.
+fn decode_utf16(bytes: &[u8]) -> Option<String> {
+    let (unit, units): (fn([u8; 2]) -> u16, _) = match bytes {
+        [0xff, 0xfe, units @ ..] => (u16::from_le_bytes, units),
+        [0xfe, 0xff, units @ ..] => (u16::from_be_bytes, units),
+        _ => return None,
+    };
+    let units = units.as_chunks().0.iter().copied().map(unit);
+    let chars = char::decode_utf16(units);
+    Some(
+        chars
+            .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect(),
+    )
 }
 
 /// Reads up to one byte more than `bytes_max`, so that the caller sees whether something is left.
@@ -179,7 +233,7 @@ fn read_range(
     first: u64,
     last: Option<u64>,
     bytes_max: usize,
-) -> Result<String, TextReadError> {
+) -> Result<ReadText, TextReadError> {
     let mut file = BufReader::new(file);
     skip_lines(&mut file, first.saturating_sub(1))?;
     let mut bytes = read_bounded(file, bytes_max)?;
@@ -190,11 +244,12 @@ fn read_range(
         bytes.truncate(end);
     }
     if bytes.len() <= bytes_max {
-        return decode_without_notes(bytes, RemainingBytes::Nothing);
+        return decode_to_show(bytes, RemainingBytes::Nothing);
     }
     let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
-    let mut text = decode_without_notes(bytes, RemainingBytes::Something)?;
+    let mut read = decode_to_show(bytes, RemainingBytes::Something)?;
+    let text = &mut read.text;
     let shown_lines = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
     let next_line = first.saturating_add(shown_lines);
     let _written = if whole_lines.is_some() {
@@ -205,7 +260,7 @@ fn read_range(
         let cut_note = format_args!("cut: line {first} is longer than {bytes_max} bytes");
         writeln!(text, "\n{}", note(cut_note))
     };
-    Ok(text)
+    Ok(read)
 }
 
 /// Returns where the line with this number, from 1, ends in `bytes`, if it ends there; for line 0,
@@ -259,7 +314,7 @@ fn read_tail(
     lines: u64,
     size_bytes: u64,
     bytes_max: usize,
-) -> Result<String, TextReadError> {
+) -> Result<ReadText, TextReadError> {
     let window = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let window_start = size_bytes.saturating_sub(window);
     file.seek(SeekFrom::Start(window_start))?;
@@ -288,11 +343,10 @@ fn read_tail(
         }
         None => 0,
     };
-    let text = decode_without_notes(bytes.split_off(start), RemainingBytes::Nothing)?;
-    Ok(if is_cut {
+    let mut read = decode_to_show(bytes.split_off(start), RemainingBytes::Nothing)?;
+    if is_cut {
         let cut_note = format_args!("cut: only the last {bytes_max} bytes are shown");
-        format!("{}\n{text}", note(cut_note))
-    } else {
-        text
-    })
+        read.text = format!("{}\n{}", note(cut_note), read.text);
+    }
+    Ok(read)
 }

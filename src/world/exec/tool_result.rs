@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::path::{RealPath, RelPath};
 use crate::prompts::untrusted_text::{escape_notes, note};
-use crate::text::escape_name;
+use crate::text::name_spelling::show_name;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::io::file_change::FileChange;
@@ -170,10 +170,9 @@ pub(super) fn display_rel(rel: &RelPath) -> String {
     }
 }
 
-/// Formats a name for a model and for a terminal: invalid UTF-8 is replaced and invisible
-/// characters are escaped, so that no name can pretend to be two lines or a note of massgen's.
+/// Formats a name for a model and for a terminal: invalid UTF-8 and invisible characters are escaped, so that no name can pretend to be two lines or a note of massgen's.
 pub(super) fn display_name(name: &OsStr) -> String {
-    escape_notes(&escape_name(&name.to_string_lossy())).into_owned()
+    escape_notes(&show_name(name)).into_owned()
 }
 
 /// The most names that one list in a JSON result holds, in bytes.

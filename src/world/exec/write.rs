@@ -4,6 +4,7 @@ use regex::Regex;
 
 use crate::delivery::line_diff::LineDiff;
 use crate::prompts::untrusted_text::unescape_result;
+use crate::text::{escape_line, truncate};
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
@@ -17,6 +18,13 @@ use crate::world::sys::file_system_error::FileSystemError;
 
 /// The longest file that can be edited, in bytes.
 pub(super) const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The most lines that are compared with a line that does not occur.
+const COMPARED_LINES_MAX: usize = 20_000;
+/// The longest part of a line that is compared and shown, in characters.
+const LINE_CHARS_MAX: usize = 200;
+/// The similarity (0 to 1, Levenshtein) from which a line counts as meant.
+const LINE_SIMILARITY_MIN: f64 = 0.6;
 
 /// Lines shown around each difference of an edit.
 const DIFF_CONTEXT_LINES: usize = 3;
@@ -92,12 +100,44 @@ pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
 }
 
 /// Why a replacement cannot be applied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum EditError {
-    #[error("oldText of edit {0} does not occur; read the file again, every blank counts")]
-    Missing(usize),
+    #[error("oldText of edit {number} does not occur{}", describe_nearest(.nearest.as_ref()))]
+    Missing {
+        number: usize,
+        /// The number of the most similar line, and the line.
+        nearest: Option<(usize, String)>,
+    },
     #[error("oldText of edit {0} occurs more than once; add lines around it until it is unique")]
     Ambiguous(usize),
+}
+
+fn describe_nearest(nearest: Option<&(usize, String)>) -> String {
+    match nearest {
+        Some((number, line)) => {
+            format!("; the nearest is line {number}, `{line}`: every blank, quote and dash counts")
+        }
+        None => "; read the file again, every blank counts".to_owned(),
+    }
+}
+
+/// Returns the line of `text` that is the most similar to the first line with text of `old`, with
+/// its number; `None` if none is similar.
+fn nearest_line(text: &str, old: &str) -> Option<(usize, String)> {
+    let is_in_text = |line: &&str| text.lines().any(|other| other == *line);
+    let old_lines = || old.lines().filter(|line| !line.trim().is_empty());
+    let wanted = old_lines()
+        .find(|line| !is_in_text(line))
+        .or_else(|| old_lines().next())?;
+    let shown = |line: &str| truncate(line, LINE_CHARS_MAX);
+    let wanted = shown(wanted.trim());
+    let lines = (1..).zip(text.lines().take(COMPARED_LINES_MAX));
+    let similarities = lines.map(|(number, line)| {
+        let similarity = strsim::normalized_levenshtein(&wanted, &shown(line.trim()));
+        (similarity, number, line)
+    });
+    let (similarity, number, line) = similarities.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (similarity >= LINE_SIMILARITY_MIN).then(|| (number, shown(&escape_line(line))))
 }
 
 /// Returns the only part of `text` that is `old` but for the ends of its lines, which may be CR LF.
@@ -136,7 +176,10 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
             // The model copied it from a result in which some characters are escaped.
             (old, new) = (unescape_result(&old), unescape_result(&new));
         }
-        let (before, after) = text.split_once(&old).ok_or(EditError::Missing(number))?;
+        let Some((before, after)) = text.split_once(&old) else {
+            let nearest = nearest_line(&text, &edit.old);
+            return Err(EditError::Missing { number, nearest });
+        };
         if text.rfind(&old) != Some(before.len()) {
             return Err(EditError::Ambiguous(number));
         }

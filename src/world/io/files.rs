@@ -6,10 +6,16 @@ use std::io::{self, ErrorKind as IoKind};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::mentions::LookupResult;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
+use crate::text::name_spelling::{is_spelling_of, may_be_respelled};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::process;
 use crate::world::sys::state_files::file::SecretExposure;
 use crate::world::sys::state_files::{self, dir, file};
+
+/// The most entries of a directory among which another spelling of a name is looked for.
+const SPELLED_NAMES_MAX: usize = 10_000;
 
 /// Determines what `path` leads to.
 pub fn inspect(path: &AbsPath) -> LookupResult {
@@ -22,6 +28,47 @@ pub fn inspect(path: &AbsPath) -> LookupResult {
         Ok(Some(_)) => LookupResult::File,
         Err(_) => LookupResult::Unreadable,
     }
+}
+
+/// Returns the path that `path` means if nothing is there, as [`respelled_below`] does.
+pub fn existing_spelling(path: &AbsPath) -> Option<AbsPath> {
+    if !may_be_respelled(&path.to_string()) {
+        return None;
+    }
+    let root = DirectoryHandle::open_root().ok()?;
+    let below = respelled_below(&root, &path.below(&AbsPath::root())?)?;
+    Some(AbsPath::root().join(below.as_path()))
+}
+
+/// Returns the path in `dir` that `written` means if nothing is there: each missing name on the way
+/// is that of the only entry that it is another spelling of.
+pub(in crate::world) fn respelled_below(
+    dir: &DirectoryHandle,
+    written: &RelPath,
+) -> Option<RelPath> {
+    let is_missing = |place: &RelPath| matches!(dir.meta(place), Err(FileSystemError::Missing));
+    if !is_missing(written) {
+        return None;
+    }
+    let mut place = RelPath::default();
+    for name in written.names() {
+        let exact = place.child(name)?;
+        let text = name.to_string_lossy();
+        let meant = || {
+            let entries = dir
+                .dir(&place)
+                .ok()?
+                .entries_up_to(SPELLED_NAMES_MAX)
+                .ok()?;
+            let names = entries.into_iter().map(|entry| entry.name);
+            let mut meant = names.filter(|entry| is_spelling_of(&text, entry));
+            let only = meant.next()?;
+            meant.next().is_none().then(|| place.child(&only))?
+        };
+        let spelled = is_missing(&exact).then(meant).flatten();
+        place = spelled.unwrap_or(exact);
+    }
+    (place != *written).then_some(place)
 }
 
 /// Returns the first of `candidates` that leads to a file.

@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::prompts::untrusted_text::{note, program_output};
-use crate::world::sandbox::output_text::{
-    character_tail_len, complete_characters_len, to_readable_text,
-};
+use crate::text::name_spelling::to_readable_text;
+use crate::world::sandbox::output_text::{character_tail_len, complete_characters_len};
 
 /// Captured part of one output stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

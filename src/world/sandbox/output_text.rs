@@ -1,25 +1,10 @@
-//! Converts the output of commands to text: UTF-8 is kept, and any other byte is written as `\xNN`.
-
-use std::fmt::Write;
+//! Finds where the characters in the output of commands begin and end.
 
 /// Length of the longest UTF-8 character, in bytes.
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// Converts `bytes` to text.
-pub(super) fn to_readable_text(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            // Writing to a `String` cannot fail.
-            write!(text, "\\x{byte:02x}").unwrap_or_default();
-        }
-    }
-    text
-}
-
 /// Returns the length of `bytes` without an incomplete character at the end.
-pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
+pub(in crate::world) fn complete_characters_len(bytes: &[u8]) -> usize {
     let checked_bytes = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
     for distance in 1..=checked_bytes {
         let index = bytes.len().saturating_sub(distance);
@@ -60,15 +45,6 @@ fn character_len(byte: u8) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_that_are_not_utf8_are_shown_as_escapes() {
-        let check = |bytes: &[u8], expected: &str| assert_eq!(to_readable_text(bytes), expected);
-        check("grün\n".as_bytes(), "grün\n");
-        check(b"caf\xe9!", "caf\\xe9!");
-        check(b"\xff\xfe\0", "\\xff\\xfe\0");
-        check(b"", "");
-    }
 
     #[test]
     fn characters_are_not_cut() {

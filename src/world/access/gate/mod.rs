@@ -38,7 +38,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -72,12 +71,13 @@ use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::follow::{FollowBase, FollowedPath};
+use crate::world::sys::follow::FollowBase;
 use crate::world::sys::grant::OpenGrant;
 use crate::world::sys::meta::FileMetadata;
 
 mod explanation;
 mod external_tool_check;
+mod spelling;
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
@@ -729,46 +729,6 @@ impl Gate {
         {
             bases.record(resolved.real(), fingerprint, reason);
         }
-    }
-
-    /// Resolves `path` as far as possible. Returns the real path so far, and the resolved path if
-    /// the access is allowed.
-    fn resolve_path(
-        &self,
-        path: &UserPath,
-        requested: Permission,
-        link: FinalSymlink,
-        approval: CallApproval,
-    ) -> (
-        Option<RealPath>,
-        std::result::Result<ResolvedPath, AccessRefusal>,
-    ) {
-        let mut names = path.as_str().split(['/', '\\']);
-        let path = Path::new(path.as_str());
-        if names.any(|name| name == "..")
-            && self.state.policy.parent_dirs == ParentDirPolicy::Refused
-        {
-            let refusal = AccessRefusal::new("parent-names", "`..` is not allowed in a path");
-            return (None, Err(refusal));
-        }
-        let followed = self
-            .state
-            .policy
-            .follow(&self.state.follow_base, path, link);
-        let (real, obstacle) = match followed {
-            Ok(FollowedPath::Place(real)) => (real, None),
-            Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
-            Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
-            Err(error) => {
-                let refusal = AccessRefusal::new("not-followed", error.to_string());
-                return (None, Err(refusal));
-            }
-        };
-        let mut outcome = self.decide(&real, requested, link, approval);
-        if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
-            outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
-        }
-        (Some(real), outcome)
     }
 
     fn decide(

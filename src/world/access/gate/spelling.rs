@@ -1,0 +1,85 @@
+//! Finds the file that a path means if there is none of that very name: models and people write names
+//! in the usual form, files have others.
+
+use std::path::Path;
+
+use crate::path::RealPath;
+use crate::permissions::grant::Permission;
+use crate::permissions::path_rules::CallApproval;
+use crate::text::name_spelling::may_be_respelled;
+use crate::tools::call::{FinalSymlink, UserPath};
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::policy::ParentDirPolicy;
+use crate::world::access::verdict::{AccessRefusal, OUT_OF_HANDLES};
+use crate::world::io::files::respelled_below;
+use crate::world::sys::follow::FollowedPath;
+
+/// The real path as far as it could be resolved, and the resolved path if the access is allowed.
+type PathResolution = (Option<RealPath>, Result<ResolvedPath, AccessRefusal>);
+
+impl Gate {
+    /// Resolves `path` as far as possible. The access has to be allowed to the path as it is
+    /// written and to what it means.
+    pub(super) fn resolve_path(
+        &self,
+        path: &UserPath,
+        requested: Permission,
+        link: FinalSymlink,
+        approval: CallApproval,
+    ) -> PathResolution {
+        let resolve = |path: &Path| self.resolve_spelling(path, requested, link, approval);
+        let (real, outcome) = resolve(Path::new(path.as_str()));
+        let respelled = outcome
+            .as_ref()
+            .ok()
+            .filter(|_| may_be_respelled(path.as_str()))
+            .and_then(|resolved| {
+                let below = respelled_below(resolved.dir(), &resolved.below())?;
+                Some(resolved.grant().root.join(&below))
+            });
+        match respelled {
+            Some(respelled) => resolve(respelled.as_path()),
+            None => (real, outcome),
+        }
+    }
+
+    /// Resolves `path`, as it is spelled, as far as possible.
+    fn resolve_spelling(
+        &self,
+        path: &Path,
+        requested: Permission,
+        link: FinalSymlink,
+        approval: CallApproval,
+    ) -> PathResolution {
+        let spelling = path.to_string_lossy();
+        if spelling.split(['/', '\\']).any(|name| name == "..")
+            && self.state.policy.parent_dirs == ParentDirPolicy::Refused
+        {
+            let refusal = AccessRefusal::new("parent-names", "`..` is not allowed in a path");
+            return (None, Err(refusal));
+        }
+        let followed = self
+            .state
+            .policy
+            .follow(&self.state.follow_base, path, link);
+        let (real, obstacle) = match followed {
+            Ok(FollowedPath::Place(real)) => (real, None),
+            Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
+            Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
+            Err(error) => {
+                let is_exhaustion = error.is_exhaustion();
+                let rule = if is_exhaustion {
+                    OUT_OF_HANDLES
+                } else {
+                    "not-followed"
+                };
+                return (None, Err(AccessRefusal::new(rule, error.to_string())));
+            }
+        };
+        let mut outcome = self.decide(&real, requested, link, approval);
+        if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
+            outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
+        }
+        (Some(real), outcome)
+    }
+}
