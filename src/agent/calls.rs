@@ -20,7 +20,7 @@ use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::hook_runner::HookRunner;
-use crate::world::access::verdict::{Denial, DeniedSubject};
+use crate::world::access::verdict::{Denial, DeniedSubject, OUT_OF_HANDLES};
 use crate::world::exec::media::MediaRunner;
 use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::vendor_tools::VendorToolRunner;
@@ -339,7 +339,8 @@ impl ModelSession {
         let permitted = match self.ask_gate(request, call, &gate, &cancellation).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
-                let (reason, rule) = (denial.to_string(), Some(denial.rule));
+                let rule = Some(denial.rule).filter(|rule| *rule != OUT_OF_HANDLES);
+                let reason = denial.to_string();
                 let (reason, _) = self.reject_call(request, reason, rule).await;
                 return (reason, ToolEffects::from_denial(denial));
             }

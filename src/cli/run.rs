@@ -50,7 +50,7 @@ use crate::world::io::files::inspect;
 use crate::world::io::standard_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
-use crate::world::store::sessions::list;
+use crate::world::store::sessions::{find, list};
 
 /// Maximum number of worker threads that agents share; file work uses separate threads.
 const WORKERS_MAX: usize = 8;
@@ -144,6 +144,9 @@ async fn execute_task(
             &host.cwd,
             output,
         ));
+    }
+    if arguments.task.is_empty() && requested_session(&arguments.session).is_some() {
+        return show_ended_answer(host, arguments, output);
     }
     let mut prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
@@ -297,11 +300,39 @@ fn requested_interrupted_run(
         return Err(usage_error(format!("no sessions in `{sessions}`"))
             .with_hint("start one with a task: massgen \"…\""));
     }
-    Err(
-        usage_error("the session has no interrupted run, and no task was given")
+    Ok(None)
+}
+
+/// Shows the answer of the session's last turn, which a script that resumes a run asks for if the
+/// run was killed after the turn was saved.
+///
+/// # Errors
+/// There is none, the session was not created here, or a report in JSON was requested.
+fn show_ended_answer(
+    host: &Host,
+    arguments: &RunArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
+    let sessions = default_sessions(host);
+    let session = match requested_session(&arguments.session) {
+        None | Some(LAST) => list(&sessions)?.into_iter().next(),
+        Some(name) => Some(find(name, &sessions)?),
+    };
+    let own_session = session.filter(|session| session.expect_own().is_ok());
+    let last_turn = own_session
+        .filter(|_| arguments.output_format == OutputFormat::Text)
+        .map(|session| session.turns())
+        .transpose()?
+        .and_then(|mut turns| turns.pop());
+    let Some(last_turn) = last_turn else {
+        let message = "the session has no interrupted run, and no task was given";
+        return Err(usage_error(message)
             .with_hint("pass the next task: massgen --continue \"…\"")
-            .with_hint("to see the last answer: massgen sessions show last"),
-    )
+            .with_hint("to see the last answer: massgen sessions show last"));
+    };
+    output.note("the last turn has ended; this is its answer");
+    output.result(&format!("{}\n", last_turn.answer.trim()))?;
+    Ok(ExitStatus::Success)
 }
 
 /// Creates the runtime. Agents run in parallel, so that none waits while another's reply is parsed.

@@ -472,7 +472,7 @@ fn a_running_run_cannot_be_resumed() {
     assert!(first.wait().unwrap().success());
     let expected = match second.status.code() {
         Some(3) => "is running",
-        _ => "the session has no interrupted run",
+        _ => "the last turn has ended",
     };
     assert!(
         describe_output(&second).contains(expected),
@@ -535,9 +535,14 @@ fn a_session_without_an_interrupted_run_needs_a_task() {
     );
     assert!(none.stderr().contains("start one"), "{}", none.stderr());
     let finished = project().args(["go"]).success();
-    let again = finished.then(["--continue"]).failure(2);
+    let answer = finished.stdout().to_owned();
+    let again = finished.then(["--continue"]).success();
+    assert_eq!(again.stdout(), answer);
+    let report = again
+        .then(["--continue", "--output-format", "json"])
+        .failure(2);
     let expected = "the session has no interrupted run, and no task was given";
-    assert!(again.stderr().contains(expected), "{}", again.stderr());
+    assert!(report.stdout().contains(expected), "{}", report.stdout());
 }
 
 #[test]
@@ -594,7 +599,7 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
     );
     assert_eq!(summary("so far").matches("Turn 1").count(), 1);
     let done = massgen_command(&project, &["--continue"]).output().unwrap();
-    assert!(describe_output(&done).contains("the session has no interrupted run"));
+    assert!(describe_output(&done).contains("the last turn has ended"));
 }
 
 /// Starts a run of an agent that answers and one that does not, with these words and the same team in

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::backend::scripted::transcript::{any_text, latest_texts};
 use crate::backend::{BackendError, BackendErrorKind, ModelRequest};
-use crate::config::typed_yaml::{YamlReadError, read_typed};
+use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::StopReason;
 use crate::path::AbsPath;
@@ -91,25 +91,36 @@ impl ScriptedReplies {
     }
 
     /// Parses a recording that massgen wrote: verbatim, and as far as it is complete. A truncated
-    /// recording may be cut in its last reply.
+    /// recording may be cut in its last reply. Each reply is parsed by itself, so that their number
+    /// is not limited.
     pub(crate) fn parse_recording(text: &str, name: &str) -> Result<(Self, RecordingEnd)> {
-        let malformed = |error: YamlReadError| {
-            malformed_script(format!("the recording `{name}` cannot be read: {error}"))
-        };
-        let error = match read_typed(text) {
-            Ok(list) => return Ok((list, RecordingEnd::Complete)),
-            Err(error) => malformed(error),
-        };
-        let has_replies = |text: &str| text.lines().any(|line| line.starts_with("- "));
-        let lines = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
-        let list = if text.ends_with('\n') && has_replies(lines) {
-            return Err(error);
-        } else if has_replies(lines) {
-            read_typed(lines).map_err(malformed)?
+        // The beginning of another reply.
+        if let Some(whole) = text.strip_suffix("\n-") {
+            let (list, _) = Self::parse_recording(whole, name)?;
+            return Ok((list, RecordingEnd::Truncated));
+        }
+        let mut list = Self::default();
+        let mut items = text.split("\n- ").skip(1).peekable();
+        while let Some(item) = items.next() {
+            match read_typed::<Self>(&format!("replies:\n- {item}")) {
+                Ok(read) => list.replies.extend(read.replies),
+                Err(_) if items.peek().is_none() && !text.ends_with('\n') => {
+                    return Ok((list, RecordingEnd::Truncated));
+                }
+                Err(error) => {
+                    let number = list.len().saturating_add(1);
+                    return Err(malformed_script(format!(
+                        "reply {number} of the recording `{name}` cannot be read: {error}"
+                    )));
+                }
+            }
+        }
+        let end = if list.replies.is_empty() {
+            RecordingEnd::Truncated
         } else {
-            Self::default()
+            RecordingEnd::Complete
         };
-        Ok((list, RecordingEnd::Truncated))
+        Ok((list, end))
     }
 
     /// Splits off the first replies, `count` of them at most.

@@ -260,6 +260,13 @@ fn a_recording_that_is_cut_at_any_byte_costs_its_last_reply_at_most() {
     assert_eq!(whole, 6, "with and without the last line break");
     let (list, _) = ScriptedReplies::parse_recording(&text, "a.yaml").unwrap();
     assert_eq!(list.replies[0].text, "one: {{cwd}}\n- two", "to the letter");
+    let long = format!("{head}{}", lines[1].repeat(60_000));
+    let (list, _) = ScriptedReplies::parse_recording(&long, "a.yaml").unwrap();
+    assert_eq!(
+        list.len(),
+        60_000,
+        "more values than one YAML text may have"
+    );
 }
 
 #[test]
@@ -267,7 +274,9 @@ fn a_recording_that_was_corrupted_is_an_error() {
     let text = "# massgen recording\nreplies:\n- {\"txt\": 1}\n- {}\n";
     let error = ScriptedReplies::parse_recording(text, "a.yaml").unwrap_err();
     assert!(
-        error.to_string().contains("`a.yaml` cannot be read"),
+        error
+            .to_string()
+            .contains("reply 1 of the recording `a.yaml` cannot be read"),
         "{error}"
     );
 }
