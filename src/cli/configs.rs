@@ -26,8 +26,6 @@ struct ConfigCheckReport {
     warnings: usize,
     text: String,
     json: Value,
-    /// Whether the config is valid, and a run in this directory would be refused nevertheless.
-    would_be_refused: bool,
     /// The files and programs that the config names and that do not exist.
     missing_files: Vec<MissingFile>,
 }
@@ -112,7 +110,6 @@ impl ConfigCheckReport {
                     warnings: invalid.diagnostics.len().saturating_sub(errors),
                     text: invalid.render(),
                     json: invalid.to_json(),
-                    would_be_refused: false,
                     missing_files: Vec::new(),
                 }
             }
@@ -126,25 +123,24 @@ impl ConfigCheckReport {
             warnings: loaded_config.warnings.len(),
             text: loaded_config.render(),
             json: loaded_config.to_json(),
-            would_be_refused: false,
             missing_files: Vec::new(),
         }
     }
 
     /// Adds why a run in this directory would be refused, if it would: a path that the config opens
-    /// is not there. That is not an error, because the config may be meant for another directory.
+    /// is not there.
     fn with_obstacle(mut self, config: &Config, host: &Host) -> Self {
         let Some(error) = find_obstacle(config, host) else {
             return self;
         };
         let reason = escape_line(&single_line(&error.to_string(), usize::MAX));
         self.add_paragraph(&format!(
-            "note: a run in this directory would be refused: {reason}"
+            "error: a run in this directory would be refused: {reason}"
         ));
         if let Value::Object(fields) = &mut self.json {
             fields.insert("obstacle".to_owned(), Value::from(reason));
         }
-        self.would_be_refused = true;
+        self.errors = self.errors.saturating_add(1);
         self
     }
 
@@ -209,7 +205,6 @@ impl ConfigCheckReport {
             warnings: 0,
             text: error_text(error),
             json: unreadable_file_json(error),
-            would_be_refused: false,
             missing_files: Vec::new(),
         }
     }
@@ -230,9 +225,6 @@ impl ConfigCheckReport {
     /// Returns the findings with their lines, followed by the file's name and its verdict.
     fn to_text(&self, file: &str) -> String {
         let verdict = match (self.errors, self.warnings) {
-            (0, 0) if self.would_be_refused => {
-                "ok, but a run in this directory would be refused".to_owned()
-            }
             (0, 0) if !self.missing_files.is_empty() => {
                 format!("ok, but {} not found", self.missing_files_summary())
             }

@@ -79,7 +79,7 @@ pub fn describe_commands(out: &mut String, access: &CommandAccess<'_>, phase: Ph
     }
     out.push_str(
         "If you ran commands, say in your answer what they showed: what passed, what failed, and \
-         what that means.\n",
+         what that means. Name the files that you made by their paths; do not paste their contents.\n",
     );
 }
 
@@ -93,7 +93,7 @@ mod tests {
         let mut text = String::new();
         describe_commands(&mut text, &CommandAccess { network, isolation }, phase);
         let (main_part, last) = text.split_at(text.rfind("If you ran").unwrap());
-        assert!(last.ends_with("what that means.\n"));
+        assert!(last.ends_with("do not paste their contents.\n"));
         assert_eq!(main_part, expected);
     }
 

@@ -563,8 +563,8 @@ fn a_check_names_what_a_run_would_refuse() {
         "slow.yaml: 1 error",
         "gone.txt` does not exist",
         "open.txt` is malformed",
-        "note: a run in this directory would be refused: context paths not found: ",
-        "path.yaml: ok, but a run in this directory would be refused\n",
+        "error: a run in this directory would be refused: context paths not found: ",
+        "path.yaml: 1 error, 0 warnings\n",
         "good.yaml: ok\n",
     ] {
         assert!(stdout.contains(expected), "{expected}: {stdout}");

@@ -180,7 +180,7 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
     let stderr = report_field(&observation, "stderr").to_string();
     assert!(stderr.contains("program.py\\\", line 4"), "{stderr}");
     assert!(
-        stderr.contains("does not lead into your directories"),
+        stderr.contains("is not within any of the allowed paths"),
         "{stderr}"
     );
     assert!(!stderr.contains("run.py"), "{stderr}");

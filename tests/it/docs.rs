@@ -126,6 +126,9 @@ fn documents() -> Vec<PathBuf> {
 fn the_configs_of_the_documentation_are_valid() {
     let mut project = Project::new()
         .dir("src")
+        .dir("flow/execution")
+        .dir("flow/learnings")
+        .dir("flow/validation")
         .file("notify.sh", "")
         .file("builder.yaml", "replies: [{text: done}]")
         .env("TICKETS_TOKEN", "of the tests")

@@ -227,6 +227,7 @@ fn the_picker_stays_in_the_directory_of_the_server() {
         ("/etc/pass", 400),
         (absolute.as_str(), 400),
         ("~/", 400),
+        ("~/../secret/", 400),
         ("~root/", 400),
         ("src/\0", 400),
         ("out/", 403),
@@ -239,8 +240,20 @@ fn the_picker_stays_in_the_directory_of_the_server() {
         assert_eq!(reply.status, expected, "{path:?} {reply:?}");
         assert!(!reply.body.contains("CANARY"), "{path:?} {reply:?}");
     }
+    // A base of the client's own, which is inside.
+    let root = server.project.path("").display().to_string();
+    let root = root.trim_end_matches('/');
+    for (base, path, names_path) in [
+        (root.to_owned(), "src/ma", "src/"),
+        (format!("{root}/src"), "ma", ""),
+    ] {
+        let reply = server.post("/api/browse", &json!({"path": path, "base_path": base}));
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.json()["path"], names_path);
+    }
     for other in [
         json!({"path": "", "base_path": "/etc"}),
+        json!({"path": "", "base_path": format!("{root}/src/../../secret")}),
         json!({"path": "", "root": "/etc"}),
         json!({"path": "", "limit": -1}),
     ] {

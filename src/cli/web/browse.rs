@@ -86,6 +86,8 @@ const LANGUAGES: &[(&str, &str)] = &[
 pub(super) struct BrowseRequest {
     #[serde(default)]
     path: String,
+    /// The directory that `path` is relative to, as MassGen's clients send it.
+    base_path: Option<String>,
     limit: Option<usize>,
     /// Whether the client waits for the rest of a partial reply.
     #[serde(default)]
@@ -112,6 +114,7 @@ impl BrowseRequest {
 #[derive(Debug)]
 pub(super) struct FileLookups {
     base: AbsPath,
+    home: Option<AbsPath>,
     finder: Arc<FileFinder>,
     /// The time since the list of files was last read, or since the server started.
     index_age: Mutex<Stopwatch>,
@@ -131,14 +134,29 @@ struct ClientLookups {
 
 impl FileLookups {
     /// Creates the lookups of files below `base`. Nothing is read yet.
-    pub(super) fn new(base: &AbsPath) -> Self {
+    pub(super) fn new(base: &AbsPath, home: Option<&AbsPath>) -> Self {
         Self {
             base: base.clone(),
+            home: home.cloned(),
             finder: Arc::new(FileFinder::new(base.clone(), None)),
             index_age: Mutex::new(Stopwatch::start()),
             slots: Arc::new(Semaphore::new(LOOKUPS_MAX)),
             clients: Mutex::default(),
         }
+    }
+
+    /// Returns what was typed as a path relative to the directory of the server, which it has to
+    /// name if it begins with `~/` or has a base of its own.
+    fn inside_path(&self, request: &BrowseRequest) -> ApiResult<String> {
+        let typed = request.path.as_str();
+        let (root, rest) = match (typed.strip_prefix("~/"), &request.base_path, &self.home) {
+            (Some(rest), _, Some(home)) => (home.to_string(), rest),
+            (None, Some(base_path), _) => (base_path.clone(), typed),
+            (Some(_), _, None) | (None, None, _) => return Ok(typed.to_owned()),
+        };
+        let full_path = format!("{}/{rest}", root.trim_end_matches('/'));
+        let inside = full_path.strip_prefix(&format!("{}/", self.base));
+        inside.map(str::to_owned).ok_or_else(outside_error)
     }
 
     /// Starts a lookup of `client`, which replaces its earlier ones. The token is cancelled when it
@@ -180,8 +198,9 @@ pub(super) async fn browse(
     Extension(client): Extension<BearerToken>,
     JsonBody(request): JsonBody<BrowseRequest>,
 ) -> ApiResult {
-    reject_outside_path(&request.path)?;
     let lookups = server.lookups();
+    let inside = lookups.inside_path(&request)?;
+    reject_outside_path(&inside)?;
     let replacement = lookups.begin(client)?;
     let reply = async {
         let slot = Arc::clone(&lookups.slots)
@@ -190,7 +209,7 @@ pub(super) async fn browse(
             .map_err(|_| ApiError::conflict("the server is stopping"))?;
         lookups.refresh();
         let (base, finder) = (lookups.base.clone(), Arc::clone(&lookups.finder));
-        let find = move || Ok(find_files(&base, &finder, &request, slot));
+        let find = move || Ok(find_files(&base, &finder, &request, &inside, slot));
         run_blocking(find).await?
     };
     tokio::select! {
@@ -205,9 +224,7 @@ fn reject_outside_path(path: &str) -> ApiResult<()> {
     let is_outside =
         path.starts_with('/') || path.starts_with('~') || path.split('/').any(|name| name == "..");
     if is_outside {
-        let message = "the path leads out of the directory of the server";
-        return Err(ApiError::invalid(message)
-            .with_hint("type a path below it; a mention of another one needs no lookup"));
+        return Err(outside_error());
     }
     if path.contains('\0') {
         return Err(ApiError::invalid("the path contains a NUL character"));
@@ -219,26 +236,39 @@ fn reject_outside_path(path: &str) -> ApiResult<()> {
     Ok(())
 }
 
-/// Suggests files for what was typed. The directory that it names must also be inside with its
+fn outside_error() -> ApiError {
+    ApiError::invalid("the path leads out of the directory of the server")
+        .with_hint("type a path below it; a mention of another one needs no lookup")
+}
+
+/// Suggests files for `typed_path`, which is below `base`. The directory that it names must also be inside with its
 /// symlinks resolved.
 fn find_files(
     base: &AbsPath,
     finder: &FileFinder,
     request: &BrowseRequest,
+    typed_path: &str,
     slot: OwnedSemaphorePermit,
 ) -> ApiResult<Value> {
-    let typed_path = request.path.as_str();
-    let directory = typed_path
-        .rfind('/')
-        .and_then(|end| typed_path.get(..=end))
-        .unwrap_or_default();
+    let directory = directory_of(typed_path);
     if !is_inside(&base.join(directory), resolve_path(base)) {
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
     let suggestions = finder.query(typed_path, request.entries_max(), request.time_max());
     drop(slot);
-    Ok(to_json(&suggestions, typed_path, directory))
+    let mut reply = to_json(&suggestions, typed_path, directory);
+    if let Some(path) = reply.get_mut("path").filter(|path| *path == directory) {
+        // As it was typed.
+        *path = directory_of(&request.path).into();
+    }
+    Ok(reply)
+}
+
+/// Returns the part of `path` up to its last slash.
+fn directory_of(path: &str) -> &str {
+    let end = path.rfind('/');
+    end.and_then(|end| path.get(..=end)).unwrap_or_default()
 }
 
 /// Returns the reply with `suggestions`. Their names are relative to the typed directory if all of

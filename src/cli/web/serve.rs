@@ -107,7 +107,7 @@ async fn serve(
         guard: OriginGuard::new(own_port, listener.names()),
         tokens,
         codes: LinkCodes::default(),
-        lookups: FileLookups::new(&host.cwd),
+        lookups: FileLookups::new(&host.cwd, host.home.as_ref()),
         runs: WebRunRegistry::new(arguments.parallel, stop.clone()),
         batch_lock: tokio::sync::Mutex::default(),
         host: host.clone(),

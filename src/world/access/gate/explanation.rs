@@ -7,6 +7,7 @@ use crate::permissions::path_rules::{CallApproval, PathRule, RuleAction, matchin
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, PermissionRule};
 use crate::tools::call::{RequestedAccess, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
+use crate::world::access::policy::ParentDirPolicy;
 use crate::world::access::verdict::{
     AccessRefusal, Denial, DeniedSubject, GrantedRoot, PathVerdict,
 };
@@ -134,6 +135,15 @@ impl Gate {
         requested: Permission,
         refusal: AccessRefusal,
     ) -> Denial {
+        let is_outside = refusal == AccessRefusal::outside();
+        let refusal = match self.state.policy.parent_dirs {
+            // In the words that agents of MassGen's folder guard know.
+            ParentDirPolicy::Refused if is_outside => {
+                let reason = "it is not within any of the allowed paths";
+                AccessRefusal::new(refusal.rule, reason)
+            }
+            ParentDirPolicy::Refused | ParentDirPolicy::Followed => refusal,
+        };
         let roots = self.roots().into_iter();
         Denial {
             subject: DeniedSubject::Access {
