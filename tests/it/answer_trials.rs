@@ -19,7 +19,7 @@ fn second_replies(judging: &str) -> String {
 - when: {{last: "<task>"}}
   calls: [{{name: execute_command, arguments: {{command: "echo own > own.txt; echo exit status"}}}}]
 - when: {{last: "exit status"}}
-  delay_ms: 600
+  delay_ms: 1500
   calls: [{{name: new_answer, arguments: {{content: "second"}}}}]
 {judging}
 "#
@@ -72,6 +72,21 @@ fn expect_trial(finished: &FinishedCommand) {
     let votes = events(finished, "voted");
     let reason = |vote: &serde_json::Value| vote["reason"] == "I ran it";
     assert!(votes.iter().any(reason), "{}", finished.stderr());
+}
+
+#[test]
+fn at_level_landlock_an_answer_is_tried_on_a_copy() {
+    let finished = trial_project().args(["--sandbox", "landlock"]).success();
+    expect_trial(&finished);
+    let on_winner = ["sandbox", "--sandbox", "landlock", "--answer", "last"];
+    let finished = finished
+        .then(["undo"])
+        .success()
+        .then(on_winner)
+        .args(["--", "sh", "-c", "cat src/app.sh; touch made"])
+        .success()
+        .has_no("made");
+    assert_eq!(finished.stdout(), "echo one\n");
 }
 
 #[test]

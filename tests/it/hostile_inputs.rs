@@ -77,7 +77,7 @@ fn show_skills(file: &HostileFile<'_>) -> String {
             "team.yaml",
             team(&[agent("a", "cwd: w", ANSWERS)], USE_SKILLS),
         )
-        .file("outside.md", skill_text("STRANGE"))
+        .home_file("outside.md", skill_text("STRANGE"))
         .file(".claude/skills/good/SKILL.md", skill_text("GOOD"));
     file.put(&project.path(".claude/skills/bad/SKILL.md"));
     let arguments = ["--config", "team.yaml", "--dry-run", "task"];
@@ -91,8 +91,8 @@ fn skills_are_files_of_the_project() {
     for (name, file, reason) in [
         (
             "a symlink",
-            HostileFile::Symlink("/etc/passwd"),
-            "a symlink leads out of the project, to `/etc/passwd`",
+            HostileFile::Symlink("../../../../home/outside.md"),
+            "a symlink leads out of the project",
         ),
         ("a pipe", HostileFile::Pipe, "it is a named pipe"),
         (

@@ -380,7 +380,7 @@ fn listings_hide_what_is_hidden_and_spell_out_odd_names() {
         tree[2],
         json!({"name": "src", "type": "dir", "children": [
             {"name": "app.py", "type": "file"},
-            {"name": "bad\u{fffd}", "type": "file"},
+            {"name": "bad\\xff", "type": "file"},
             {"name": "link", "type": "link"},
             {"name": "two\\nlines", "type": "file"},
         ]})

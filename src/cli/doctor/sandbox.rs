@@ -119,9 +119,10 @@ fn check_commands(
         ),
         SandboxLevel::Landlock => finding(
             FindingVerdict::Warning,
-            "level `landlock`: a command cannot write outside its workspace, nor read what is not granted. It can \
-             see that other files and processes exist; your own paths are read-only for it, so that agents that run \
-             commands have no attempts, and programs fail that need Unix sockets, a server on this machine or `/tmp`",
+            "level `landlock`: a command cannot write outside its workspace, nor read what is not granted. Agents \
+             work in attempts, on copies of your write paths that commands find at other paths. A command can see \
+             that other files and processes exist, and programs fail that need Unix sockets, a server on this \
+             machine or `/tmp`",
         )
         .with_remedy("see below why no stronger level is available"),
         SandboxLevel::Unavailable => finding(

@@ -303,8 +303,8 @@ impl ExplainedIsolation {
         match self {
             ExplainedIsolation::Sandbox { level: Some(level) } => level.leaves_open(),
             ExplainedIsolation::Sandbox { level: None } => &[
-                "which level that is; at level `landlock` your own paths are read-only for commands, and \
-                 without any level all commands are refused: `massgen doctor` tests it",
+                "which level that is; at level `landlock` commands of a run work on copies of your write \
+                 paths and single commands only read them, and without any level all commands are refused: `massgen doctor` tests it",
             ],
             ExplainedIsolation::Container { .. } => CONTAINER_LEAVES_OPEN,
         }

@@ -175,8 +175,10 @@ impl AgentTeam {
             .first()
             .is_some_and(|tool| member.config.tools.keeps(tool));
         let access = self.command_access(member);
-        let is_isolated = access
-            .is_some_and(|access| matches!(access.isolation, IsolationKind::PrivateNamespaces));
+        let is_isolated = access.is_some_and(|access| match access.isolation {
+            IsolationKind::PrivateNamespaces | IsolationKind::SharedWithHost => true,
+            IsolationKind::Container | IsolationKind::Unsandboxed => false,
+        });
         phase == Phase::Attempt
             && self.collaborators() > 1
             && is_chosen

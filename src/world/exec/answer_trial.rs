@@ -6,7 +6,6 @@ use crate::id::AnswerLabel;
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::command::{self, ShellInvocation, commands};
@@ -66,10 +65,10 @@ fn open_gate(
     directory: &AbsPath,
     changes: &ChangeLayers,
 ) -> Result<Gate, ToolError> {
-    if !environment.shows_overlays() {
-        let levels = format!("{} or {}", SandboxLevel::Overlay, SandboxLevel::Namespaces);
-        let reason = format!("a command on an answer needs a sandbox at level {levels}");
-        return Err(cannot_run(&reason));
+    if !environment.shows_changes() {
+        return Err(cannot_run(
+            &"a command on an answer needs massgen's sandbox",
+        ));
     }
     let overlay = match gate.overlay() {
         Some(attempt) => attempt

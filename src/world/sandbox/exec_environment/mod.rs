@@ -235,6 +235,12 @@ impl ExecEnvironment {
         self.0.backend.overlay_audience()
     }
 
+    /// Returns whether massgen's sandbox can show commands an overlay, at level `landlock` as copies at
+    /// other paths.
+    pub(in crate::world) fn shows_changes(&self) -> bool {
+        self.shows_overlays() || (self.0.backend.overlay_audience() == OverlayAudience::Landlock)
+    }
+
     /// Returns whether commands see any overlay in massgen's sandbox.
     pub(in crate::world) fn shows_overlays(&self) -> bool {
         let level = self.sandbox_level();

@@ -67,6 +67,9 @@ struct WriteOverlayInner {
     trees: Vec<TreeOverlay>,
     /// Paths inside them that are not overlaid.
     excluded: Vec<RealPath>,
+    /// What is left out of copies that commands find at their own paths, because nothing can close it
+    /// there.
+    closed: Option<PathPermissionManager>,
     audience: OverlayAudience,
     namespace: std::result::Result<OverlayNamespace, String>,
     /// The directory of the overlay.
@@ -191,13 +194,15 @@ impl WriteOverlay {
             )?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
-        let overlay = Self::mount(trees, excluded, spec.audience, spec.origin, spec.directory)?;
-        if spec.audience == OverlayAudience::Landlock {
-            let manager = PathPermissionManager::new(spec.grants.to_vec(), Phase::Final);
-            let is_closed = |path: &RealPath| !manager.allows(path, Permission::Read);
-            let mut trees = overlay.0.trees.iter();
-            trees.try_for_each(|tree| tree.remove_from_copy(is_closed))?;
-        }
+        let closed = (spec.audience == OverlayAudience::Landlock)
+            .then(|| PathPermissionManager::new(spec.grants.to_vec(), Phase::Final));
+        let overlay = Self::mount(
+            trees,
+            (excluded, closed),
+            spec.audience,
+            spec.origin,
+            spec.directory,
+        )?;
         overlay.apply(spec.changes)?;
         Ok(Some(overlay))
     }
@@ -218,8 +223,12 @@ impl WriteOverlay {
             let directory = directory.join(number.to_string());
             trees.push(tree.prepare_again(&directory)?);
         }
-        let excluded = self.0.excluded.clone();
-        let overlay = Self::mount(trees, excluded, OverlayAudience::Sandbox, origin, directory)?;
+        let left_out = (self.0.excluded.clone(), self.0.closed.clone());
+        let audience = match self.0.audience {
+            OverlayAudience::Sandbox | OverlayAudience::Container => OverlayAudience::Sandbox,
+            OverlayAudience::Landlock => OverlayAudience::Landlock,
+        };
+        let overlay = Self::mount(trees, left_out, audience, origin, directory)?;
         overlay.apply(changes)?;
         Ok(overlay)
     }
@@ -227,7 +236,7 @@ impl WriteOverlay {
     /// Creates the overlay of `trees`, deepest first, whose directories are in `directory`.
     fn mount(
         mut trees: Vec<TreeOverlay>,
-        excluded: Vec<RealPath>,
+        (excluded, closed): (Vec<RealPath>, Option<PathPermissionManager>),
         audience: OverlayAudience,
         origin: OverlayOrigin<'_>,
         directory: &AbsPath,
@@ -241,6 +250,9 @@ impl WriteOverlay {
             if let Some(reason) = obstacle {
                 tree.replace_with_copy(reason)?;
             }
+            if let Some(manager) = &closed {
+                tree.remove_from_copy(|path| !manager.allows(path, Permission::Read))?;
+            }
         }
         let namespace = match audience {
             OverlayAudience::Container | OverlayAudience::Landlock => {
@@ -251,6 +263,7 @@ impl WriteOverlay {
         Ok(Self(Arc::new(WriteOverlayInner {
             trees,
             excluded,
+            closed,
             audience,
             namespace,
             directory: directory.clone(),
