@@ -460,7 +460,7 @@ fn where_no_layer_can_be_mounted_each_agent_has_a_copy() {
 
 #[test]
 fn at_level_landlock_each_agent_works_on_a_copy_at_another_path() {
-    let closed = "cat secret.txt; cat '{{root}}/src/app.sh'; touch '{{root}}/made'; ls secret.txt";
+    let closed = "cat secret.txt; cat '{{root}}/src/app.sh'; touch '{{root}}/made'; tool";
     let commit = "git add -A && git -c user.name=a -c user.email=a@b.org commit -qm work";
     let first = replies(
         &format!("{closed}; {}; {commit}", change("one")),
@@ -470,7 +470,10 @@ fn at_level_landlock_each_agent_works_on_a_copy_at_another_path() {
     let second = replies(&change("two"), "second", "agent2");
     let rest = "checks: [{name: runs, command: 'grep -q one src/app.sh && touch made'}]\n\
                 permissions: {deny: ['read_file(secret.txt)']}\n";
-    let project = project(&[first, second], rest);
+    let project = project(&[first, second], rest)
+        .file(".venv/bin/tool", "#!/bin/sh\necho of the environment\n");
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(project.path(".venv/bin/tool"), executable).unwrap();
     let root = project.path("").display().to_string();
     let root = root.trim_end_matches('/');
     let config = fs::read_to_string(project.path("team.yaml")).unwrap();
@@ -494,6 +497,7 @@ fn at_level_landlock_each_agent_works_on_a_copy_at_another_path() {
         content.contains("one\\n") && !content.contains("s3cret"),
         "{content}"
     );
+    assert!(content.contains("of the environment"), "{content}");
     assert_eq!(content.matches("Permission denied").count(), 2, "{content}");
     assert!(
         content.contains(&format!("commands find `{root}` at")),

@@ -8,6 +8,7 @@ use crate::sandbox_policy::environment::VIRTUAL_ENV;
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::access::gate::Gate;
 use crate::world::exec::tool_result::{ToolError, cannot_run};
+use crate::world::sys::file_kind::FileKind;
 
 /// Opens in `policy` the copies that the agent of `gate` works on, in the place of the user's trees.
 /// Everything in a copy may be changed: what may not be delivered is found when the changes are read.
@@ -42,7 +43,8 @@ pub(super) fn show_copies(gate: &Gate, policy: &mut SandboxPolicy) -> Result<(),
         let venv = policy.env.get(VIRTUAL_ENV).and_then(AbsPath::new);
         let users_venv = venv.filter(|venv| {
             let below = venv.below(&root);
-            below.is_some_and(|below| overlay.user_metadata(&tree.root.join(&below)).is_some())
+            let meta = below.and_then(|below| overlay.user_metadata(&tree.root.join(&below)));
+            meta.is_some_and(|meta| meta.kind == FileKind::Directory)
         });
         policy.open.extend(users_venv.map(|path| AccessiblePath {
             path,
