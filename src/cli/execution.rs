@@ -49,7 +49,7 @@ use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
-use crate::world::diagnostics::probe::terminal::stderr_size;
+use crate::world::diagnostics::probe::terminal::{TerminalSize, stderr_size};
 use crate::world::io::answer_file::AnswerFile;
 use crate::world::io::files::{inspect, read_regular_file};
 use crate::world::io::http::HttpClient;
@@ -114,6 +114,12 @@ impl<'r> OutputMode<'r> {
     pub(crate) fn from_report(report: Option<&'r mut JsonReport>) -> Self {
         report.map_or(OutputMode::Streams, OutputMode::Json)
     }
+
+    /// Returns the size of the terminal on which `user` watches the run, if one does.
+    pub(crate) fn watched_terminal(&self, user: UserPresence) -> Option<TerminalSize> {
+        let is_watched = matches!(self, Self::Streams) && user == UserPresence::Present;
+        is_watched.then(stderr_size).flatten()
+    }
 }
 
 /// Whether a user is at the terminal and can be asked.
@@ -159,11 +165,10 @@ pub(crate) async fn execute_and_show(
     let config = &request.config;
     let facts = DisplayFacts {
         config,
-        user,
         env: &request.host.env,
-        size: stderr_size(),
+        size: mode.watched_terminal(user),
     };
-    let dashboard = select_dashboard(&facts, arguments, &mode)?;
+    let dashboard = select_dashboard(&facts, arguments)?;
     let interaction = user_interaction(config, &request.base, user, arguments, &mode, output)?;
     let request = RunRequest {
         approvals: ApprovalConfig {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
-use crate::cli::execution::{OutputMode, UserPresence};
 use crate::cli::output::{ColourChoice, SCREEN_READER};
 use crate::config::{Config, DashboardMode};
 use crate::error::Result;
@@ -38,11 +37,9 @@ pub(crate) struct DashboardSettings {
 pub(crate) struct DisplayFacts<'f> {
     /// The config of the run.
     pub(crate) config: &'f Config,
-    /// Whether a person is at the terminal.
-    pub(crate) user: UserPresence,
     /// The environment of the process.
     pub(crate) env: &'f BTreeMap<String, String>,
-    /// The size of the terminal, if it is known.
+    /// The size of the terminal on which a person watches the run, if one does.
     pub(crate) size: Option<TerminalSize>,
 }
 
@@ -50,11 +47,8 @@ pub(crate) struct DisplayFacts<'f> {
 pub(crate) fn select_dashboard(
     facts: &DisplayFacts<'_>,
     arguments: &RunArguments,
-    mode: &OutputMode<'_>,
 ) -> Result<Option<DashboardSettings>> {
-    let is_for_person = matches!(mode, OutputMode::Streams) && !arguments.automation;
-    let has_terminal = facts.user == UserPresence::Present && facts.size.is_some();
-    let is_possible = is_for_person && has_terminal;
+    let is_possible = facts.size.is_some() && !arguments.automation;
     let opens = match (arguments.display.dashboard, facts.config.dashboard) {
         (true, _) if is_possible => true,
         (true, _) => {

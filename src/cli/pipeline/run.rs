@@ -38,7 +38,6 @@ use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun, agents_of_stages};
 use crate::spending::models::ModelList;
-use crate::world::diagnostics::probe::terminal::stderr_size;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::answer_file::AnswerFile;
 use crate::world::io::files::{read_capped, write_output_file};
@@ -344,11 +343,10 @@ impl PipelineLaunch<'_> {
         let presence = UserPresence::detect(&host);
         let facts = DisplayFacts {
             config: &config,
-            user: presence,
             env: &host.env,
-            size: stderr_size(),
+            size: mode.watched_terminal(presence),
         };
-        let dashboard = select_dashboard(&facts, arguments, &mode)?;
+        let dashboard = select_dashboard(&facts, arguments)?;
         if let OutputMode::Page(page) = &mode {
             page.accept_messages(steering.sender.clone());
             page.show_limits(config.limits);
