@@ -30,7 +30,8 @@ pub fn inspect(path: &AbsPath) -> LookupResult {
     }
 }
 
-/// Returns the path that `path` means if nothing is there, as [`respelled_below`] does.
+/// Returns the path that `path` means if nothing is there: each missing name on the way is that of the
+/// only entry that it is another spelling of.
 pub fn existing_spelling(path: &AbsPath) -> Option<AbsPath> {
     if !may_be_respelled(&path.to_string()) {
         return None;
