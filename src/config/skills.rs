@@ -37,8 +37,8 @@ pub struct SkillDirectory {
 /// The author of the content of a directory with skills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkillAuthor {
-    /// It is in the directory in which massgen was started, and may be a stranger's: a symlink in it
-    /// leads to a skill only inside that directory.
+    /// It came with the directory in which massgen was started, and may be a stranger's: its symlinks
+    /// count only if they stay inside that directory.
     Project,
     /// It is the user's own.
     User,

@@ -34,7 +34,7 @@ pub fn comparison_request(task: &str, answers: &[AnswerView]) -> String {
 /// Returns the label in the last line of `reply` that names one of `answers` and no other.
 ///
 /// # Errors
-/// There is no such line; the string says so.
+/// Every line names no answer or several; the string says so.
 pub fn parse_comparison(reply: &str, answers: &[AnswerView]) -> Result<AnswerLabel, String> {
     let named_label = |line: &str| {
         let words: Vec<&str> = line

@@ -38,10 +38,9 @@ pub struct ToolSelection<'a> {
 }
 
 /// How an agent changes parts of files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EditFormat {
     /// It replaces texts of one file (`edit_file`).
-    #[default]
     Replacements,
     /// It changes several files by a patch (`apply_patch`).
     Patch,

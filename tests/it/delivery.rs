@@ -12,7 +12,7 @@ use massgen::delivery::choice::DeliveryChoice;
 use massgen::delivery::hunks::HunkChoice;
 use massgen::delivery::plan::{DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction};
 use massgen::orchestrator::review::DeliverySelection;
-use massgen::path::{AbsPath, RelPath};
+use massgen::path::{AbsPath, RealPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
 use massgen::world::access::gate::Gate;
 use massgen::world::access::merge_bases::MergeBases;
@@ -27,7 +27,7 @@ use massgen::world::delivery::transaction::{SelectionOrigin, apply, select_hunks
 use massgen::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome,
 };
-use massgen::world::io::file_change::ChangeKind;
+use massgen::world::io::file_change::{ChangeKind, FileChange};
 use massgen::world::io::locate::{LocatedPath, locate};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::json;
@@ -164,19 +164,10 @@ impl DeliveryFixture {
     pub(crate) fn deliver(&self) -> Vec<String> {
         let delivery = self.delivery();
         let plan = plan(&delivery, &self.source(), None).unwrap();
-        self.lines(
-            &apply(
-                &delivery,
-                &plan,
-                &plan.select_all(),
-                SelectionOrigin::Default,
-                None,
-            )
-            .unwrap(),
-        )
+        self.lines(&apply_all(&delivery, &plan, None))
     }
 
-    fn lines(&self, changes: &[massgen::world::io::file_change::FileChange]) -> Vec<String> {
+    fn lines(&self, changes: &[FileChange]) -> Vec<String> {
         let root = self.path("rw");
         let lines = changes.iter().map(|change| {
             let path = change.path.as_path().strip_prefix(&root).unwrap();
@@ -230,6 +221,24 @@ impl DeliveryFixture {
 pub(crate) const EVERYTHING: &str = "echo y >> src/app.py; echo new > src/new.py; mkdir -m 700 d; \
     echo 1 > d/1; rm README.md; ln -sf src/app.py link; ln -s nowhere other; mkdir empty; \
     chmod +x run.sh; rm -r plain; touch src/old.py; chmod 750 src; echo f > plain";
+
+/// Applies the whole plan; conflicting versions are kept in `conflicts_dir`.
+#[track_caller]
+fn apply_all(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    conflicts_dir: Option<&RealPath>,
+) -> Vec<FileChange> {
+    let all = plan.select_all();
+    apply(
+        delivery,
+        plan,
+        &all,
+        SelectionOrigin::Default,
+        conflicts_dir,
+    )
+    .unwrap()
+}
 
 #[test]
 fn a_delivery_applies_every_kind_of_change_of_the_layer() {
@@ -416,14 +425,7 @@ fn the_users_work_meanwhile_is_never_overwritten() {
     let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
         panic!();
     };
-    let changes = apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        Some(&kept),
-    )
-    .unwrap();
+    let changes = apply_all(&delivery, &plan, Some(&kept));
     assert_eq!(fixture.text("rw/README.md"), "mine\n");
     assert_eq!(fixture.text("rw/src/old.py"), "mine\n");
     assert!(!fixture.has("rw/run.sh"));
@@ -452,14 +454,7 @@ fn a_version_that_cannot_be_kept_is_a_failure_of_its_file_alone() {
     let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
         panic!();
     };
-    let changes = apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        Some(&kept),
-    )
-    .unwrap();
+    let changes = apply_all(&delivery, &plan, Some(&kept));
     let lines = fixture.lines(&changes);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
@@ -482,14 +477,7 @@ fn what_a_conflict_blocks_is_not_what_the_user_declined() {
     let plan = planned_since(&fixture, &delivery, || {
         fixture.write("rw/plain/two", "my\n");
     });
-    let changes = apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        None,
-    )
-    .unwrap();
+    let changes = apply_all(&delivery, &plan, None);
     let blocked = "denied: it cannot be applied without a path that stays as it is";
     assert_eq!(
         fixture.lines(&changes),
@@ -529,14 +517,7 @@ fn files_changed_between_plan_and_delivery_are_kept() {
     fixture.write("rw/README.md", "mine\n");
     fixture.write("rw/src/old.py", "mine\n");
     fixture.write("rw/new", "mine\n");
-    apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        None,
-    )
-    .unwrap();
+    apply_all(&delivery, &plan, None);
     for name in ["rw/README.md", "rw/src/old.py", "rw/new"] {
         assert_eq!(fixture.text(name), "mine\n", "{name}");
     }
@@ -555,14 +536,7 @@ fn a_pipe_is_not_taken_for_a_link_to_the_root_directory() {
     let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fs::remove_file(fixture.path("rw/pipe")).unwrap();
     mkfifoat(CWD, fixture.path("rw/pipe"), Mode::RWXU).unwrap();
-    let changes = apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        None,
-    )
-    .unwrap();
+    let changes = apply_all(&delivery, &plan, None);
     assert_eq!(
         fixture.lines(&changes),
         [
@@ -606,14 +580,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     let delivery = fixture.delivery();
     let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fixture.write("rw/plain/deep/mine", "mine\n");
-    apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        None,
-    )
-    .unwrap();
+    apply_all(&delivery, &plan, None);
     assert_eq!(fixture.text("rw/plain/deep/mine"), "mine\n");
     assert!(!fixture.has("rw/README.md") && !fixture.has("rw/plain/deep/one"));
     let delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
@@ -663,14 +630,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     );
     let plan =
         massgen::world::delivery::planning::plan(&delivery, &fixture.source(), None).unwrap();
-    apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        None,
-    )
-    .unwrap();
+    apply_all(&delivery, &plan, None);
     assert!(fixture.has("rw/d/2") && !fixture.has("rw/README.md"));
     assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
     let delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
@@ -722,16 +682,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
             EntryAction::Change
         ]
     );
-    let changes = fixture.lines(
-        &apply(
-            &delivery,
-            &plan,
-            &plan.select_all(),
-            SelectionOrigin::Default,
-            None,
-        )
-        .unwrap(),
-    );
+    let changes = fixture.lines(&apply_all(&delivery, &plan, None));
     assert_eq!(
         changes,
         [
@@ -827,14 +778,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     };
     let mut plan = plan(&delivery, &fixture.source(), Some(&baseline)).unwrap();
     merge(&delivery, &mut plan, &baseline).unwrap();
-    apply(
-        &delivery,
-        &plan,
-        &plan.select_all(),
-        SelectionOrigin::Default,
-        None,
-    )
-    .unwrap();
+    apply_all(&delivery, &plan, None);
     assert_eq!(fixture.text("rw/text"), expected);
     if let Some(delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered

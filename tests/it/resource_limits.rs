@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
+use massgen::world::sandbox::ENFORCING_LEVELS;
 use rustix::process::geteuid;
 
 use crate::command_runs::is_supported;
@@ -229,14 +230,7 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
     let Some(user) = user_of_its_own(61_345) else {
         return;
     };
-    for level in [
-        SandboxLevel::Overlay,
-        SandboxLevel::Namespaces,
-        SandboxLevel::Landlock,
-    ]
-    .into_iter()
-    .filter(|level| is_supported(*level))
-    {
+    for level in supported_levels() {
         let project = project(Some(user), FLIGHT);
         // Twice as many as other programs may have open.
         let limited = FLIGHT.replace(
@@ -290,14 +284,7 @@ fn hard_limit(limits: &str, name: &str) -> u64 {
 fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
     let project = project(None, "");
     let own = fs::read_to_string("/proc/self/limits").unwrap();
-    for level in [
-        SandboxLevel::Overlay,
-        SandboxLevel::Namespaces,
-        SandboxLevel::Landlock,
-    ]
-    .into_iter()
-    .filter(|level| is_supported(*level))
-    {
+    for level in supported_levels() {
         let limits = run_and_read(
             sandbox_command(&project, None, level),
             &["cat", "/proc/self/limits"],
@@ -331,6 +318,24 @@ fn a_config_may_open_more_files() {
     assert_eq!(finished.stdout(), "700\n700\n");
 }
 
+/// Returns the levels that this machine and user support.
+fn supported_levels() -> impl Iterator<Item = SandboxLevel> {
+    let levels = ENFORCING_LEVELS.iter().copied();
+    levels.filter(|level| is_supported(*level))
+}
+
+/// Checks what the program of `project` prints at every level.
+#[track_caller]
+fn check_attack(project: &Project, expected: &str) {
+    for level in supported_levels() {
+        let output = run_and_read(
+            sandbox_command(project, None, level),
+            &[PYTHON, "attack.py"],
+        );
+        assert_eq!(output, expected, "level {level}");
+    }
+}
+
 /// Sets up as many asynchronous I/O requests as the machine allows.
 const REQUESTS: &str = r#"
 import ctypes, os, platform
@@ -342,21 +347,7 @@ print("made" if done == 0 else os.strerror(ctypes.get_errno()))
 
 #[test]
 fn no_command_takes_requests_that_the_whole_machine_shares() {
-    let project = project(None, REQUESTS);
-    for level in [
-        SandboxLevel::Overlay,
-        SandboxLevel::Namespaces,
-        SandboxLevel::Landlock,
-    ]
-    .into_iter()
-    .filter(|level| is_supported(*level))
-    {
-        let output = run_and_read(
-            sandbox_command(&project, None, level),
-            &[PYTHON, "attack.py"],
-        );
-        assert_eq!(output, "Function not implemented", "level {level}");
-    }
+    check_attack(&project(None, REQUESTS), "Function not implemented");
     assert_eq!(run_unsandboxed(None, REQUESTS), "made");
 }
 
@@ -377,22 +368,8 @@ for flags in (0, 4):
 
 #[test]
 fn no_command_takes_huge_pages_of_the_machine() {
-    let project = project(None, HUGE_PAGES);
-    for level in [
-        SandboxLevel::Overlay,
-        SandboxLevel::Namespaces,
-        SandboxLevel::Landlock,
-    ]
-    .into_iter()
-    .filter(|level| is_supported(*level))
-    {
-        let output = run_and_read(
-            sandbox_command(&project, None, level),
-            &[PYTHON, "attack.py"],
-        );
-        let expected = "mmap made\nmmap ENOMEM\nmemfd made\nmemfd ENOMEM";
-        assert_eq!(output, expected, "level {level}");
-    }
+    let expected = "mmap made\nmmap ENOMEM\nmemfd made\nmemfd ENOMEM";
+    check_attack(&project(None, HUGE_PAGES), expected);
     let output = run_unsandboxed(None, HUGE_PAGES);
     assert!(output.ends_with("memfd made\nmemfd made"), "{output}");
 }
@@ -501,14 +478,7 @@ fn a_command_leaves_room_for_files_on_its_disk() {
     let few = MANY_FILES.replace("while True", "while number < 1000");
     // Only its end by massgen keeps it from the end of its sleep.
     let many = MANY_FILES.replace("sleep(2)", "sleep(60)");
-    for level in [
-        SandboxLevel::Overlay,
-        SandboxLevel::Namespaces,
-        SandboxLevel::Landlock,
-    ]
-    .into_iter()
-    .filter(|level| is_supported(*level))
-    {
+    for level in supported_levels() {
         let project = project(None, "")
             .file("few.py", &few)
             .file("many.py", &many);

@@ -241,8 +241,8 @@ fn outside_error() -> ApiError {
         .with_hint("type a path below it; a mention of another one needs no lookup")
 }
 
-/// Suggests files for `typed_path`, which is below `base`. The directory that it names must also be inside with its
-/// symlinks resolved.
+/// Suggests files for `typed_path`, which is below `base`. The directory that it names must also be
+/// inside with its symlinks resolved.
 fn find_files(
     base: &AbsPath,
     finder: &FileFinder,

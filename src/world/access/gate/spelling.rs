@@ -14,12 +14,12 @@ use crate::world::access::verdict::{AccessRefusal, OUT_OF_HANDLES};
 use crate::world::io::files::respelled_below;
 use crate::world::sys::follow::FollowedPath;
 
-/// The real path as far as it could be resolved, and the resolved path if the access is allowed.
+/// The part of the real path that could be resolved, and the resolved path if the access is allowed.
 type PathResolution = (Option<RealPath>, Result<ResolvedPath, AccessRefusal>);
 
 impl Gate {
-    /// Resolves `path` as far as possible. The access has to be allowed to the path as it is
-    /// written and to what it means.
+    /// Resolves as much of `path` as exists. The access must be allowed both to the path as written
+    /// and to the one that it means.
     pub(super) fn resolve_path(
         &self,
         path: &UserPath,
@@ -43,7 +43,7 @@ impl Gate {
         }
     }
 
-    /// Resolves `path`, as it is spelled, as far as possible.
+    /// Resolves as much of `path` as exists, as it is spelled.
     fn resolve_spelling(
         &self,
         path: &Path,

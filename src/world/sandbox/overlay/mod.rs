@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
-use crate::sandbox_policy::{FileIdentity, OverlayLayer};
+use crate::sandbox_policy::OverlayLayer;
 use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::Sandbox;
@@ -152,17 +152,6 @@ pub struct OverlaidTree<'s> {
     pub upper: &'s AbsPath,
     /// How it is overlaid.
     pub kind: OverlayMethod,
-}
-
-/// A copied tree that commands find at the path of the copy.
-#[derive(Clone, Debug)]
-pub(in crate::world) struct RelocatedTree {
-    /// The tree.
-    pub(in crate::world) root: RealPath,
-    /// The copy.
-    pub(in crate::world) copy: AbsPath,
-    /// The identity of the copy.
-    pub(in crate::world) identity: FileIdentity,
 }
 
 impl WriteOverlay {
@@ -425,21 +414,6 @@ impl WriteOverlay {
         copies.collect()
     }
 
-    /// Returns the copied trees that commands find at the paths of the copies.
-    pub(in crate::world) fn relocated_trees(
-        &self,
-    ) -> std::result::Result<Vec<RelocatedTree>, FileSystemError> {
-        let relocated_trees = self.relocations().map(|(root, copy)| {
-            let directory = DirectoryHandle::open_own(&copy)?;
-            Ok(RelocatedTree {
-                root: root.clone(),
-                copy,
-                identity: FileMetadata::from_handle(&directory)?.identity(),
-            })
-        });
-        relocated_trees.collect()
-    }
-
     /// Returns the path at which commands find `path`, if they find it elsewhere.
     pub(in crate::world) fn relocated_path(&self, path: &AbsPath) -> Option<AbsPath> {
         self.relocations().find_map(|(root, copy)| {
@@ -463,7 +437,7 @@ impl WriteOverlay {
     }
 
     /// Returns the trees that commands find elsewhere, deepest first, each with its copy.
-    fn relocations(&self) -> impl Iterator<Item = (&RealPath, AbsPath)> {
+    pub(in crate::world) fn relocations(&self) -> impl Iterator<Item = (&RealPath, AbsPath)> {
         let is_relocated = self.0.audience == OverlayAudience::Landlock;
         let trees = self.0.trees.iter().filter(move |_| is_relocated);
         trees.filter_map(|tree| Some((&tree.root, tree.whole_tree_copy()?.1)))
