@@ -132,6 +132,7 @@ async fn resumed_request(
         host,
         config: chosen_team.config,
         file: chosen_team.file,
+        other_files: Vec::new(),
         models,
         telemetry,
     };
@@ -171,6 +172,8 @@ pub(crate) struct ResumedTeam {
     pub(crate) config: Config,
     /// Its config file, if there is one.
     pub(crate) file: Option<TeamFile>,
+    /// Other files that no agent may change, such as the configs of other teams.
+    pub(crate) other_files: Vec<AbsPath>,
     /// The known models, with their prices.
     pub(crate) models: ModelList,
     /// The settings of the telemetry export, if it is enabled.
@@ -198,6 +201,7 @@ pub(crate) fn build_resumed_request(
         host,
         config,
         file,
+        other_files,
         models,
         telemetry,
     } = team;
@@ -228,7 +232,7 @@ pub(crate) fn build_resumed_request(
         question,
         task: manifest.task,
         host: host_environment(&host),
-        invocation: run_invocation(file.as_ref(), &[], &host, arguments),
+        invocation: run_invocation(file.as_ref(), &other_files, &host, arguments),
         base: host.cwd,
         telemetry,
         layout,

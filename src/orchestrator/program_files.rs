@@ -32,6 +32,15 @@ const SCRIPT_EXTENSIONS: &[&str] = &[
 const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 /// Those of hooks: massgen tells Python from where they import.
 pub(super) const IMPORTING_HOOK_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "rb", "ts"];
+/// Options that tell a runner, such as `uv` or `make`, in which directory it finds what to run.
+const RUNNER_DIRECTORY_OPTIONS: &[&str] = &[
+    "-C",
+    "--cwd",
+    "--dir",
+    "--directory",
+    "--prefix",
+    "--project",
+];
 /// Maximum number of directories in which the file names in the command of a hook are looked up.
 const START_DIRECTORIES_MAX: usize = 16;
 
@@ -136,8 +145,8 @@ pub(super) fn reject_agent_writable_programs(
             for path in files {
                 reject_writable(name, &path, members, IMPORTING_EXTENSIONS)?;
             }
-            if let ServerDirectory::Named(directory) = &program.directory {
-                reject_in_workspace(name, directory, members)?;
+            for directory in named_directories(program, workspace) {
+                reject_in_workspace(name, &directory, members)?;
             }
         }
     }
@@ -261,6 +270,35 @@ fn reject_in_workspace(program: &str, path: &AbsPath, members: &[TeamMember]) ->
     }
 }
 
+/// Returns the directories that the config names for what `program` runs: the one in which it starts,
+/// and those that its runner is pointed at.
+fn named_directories(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
+    let start = match &program.directory {
+        ServerDirectory::Named(directory) => Some(directory.clone()),
+        ServerDirectory::Workspace | ServerDirectory::Private => None,
+    };
+    let words = expanded_words(program, start_of_words(program, workspace));
+    let values = words.iter().enumerate().filter_map(|(index, word)| {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, value),
+            None => (word.as_str(), words.get(index.saturating_add(1))?.as_str()),
+        };
+        RUNNER_DIRECTORY_OPTIONS.contains(&option).then_some(value)
+    });
+    start
+        .into_iter()
+        .chain(values.filter_map(AbsPath::new))
+        .collect()
+}
+
+/// Returns the words of the command of `program`, whose relative words start at `start`.
+fn expanded_words(program: &ServerProgram, start: &AbsPath) -> Vec<String> {
+    let words = program.command.iter();
+    words
+        .map(|word| word.replace(CWD_PLACEHOLDER, &start.to_string()))
+        .collect()
+}
+
 /// Returns the directory in which relative words of the command of `program` start.
 fn start_of_words<'a>(program: &'a ServerProgram, workspace: &'a AbsPath) -> &'a AbsPath {
     match &program.directory {
@@ -313,11 +351,7 @@ fn writable_program_error(program: &str, member: &TeamMember, path: &RealPath) -
 /// Returns the files that `program` may consist of, and the existing files that its command names.
 fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
     let start = start_of_words(program, workspace);
-    let start_text = start.to_string();
-    let words = program.command.iter();
-    let words: Vec<String> = words
-        .map(|word| word.replace(CWD_PLACEHOLDER, &start_text))
-        .collect();
+    let words = expanded_words(program, start);
     let mut files: Vec<AbsPath> = match &program.interface {
         ProgramInterface::SingleTool(tool) => {
             let files = tool.files.iter().flat_map(|(index, file)| {

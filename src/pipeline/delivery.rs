@@ -104,6 +104,11 @@ impl PipelineDelivery {
         })
     }
 
+    /// Returns the config of the pipeline, if it has a file: what a role made does not change it.
+    pub fn config_path(&self) -> Option<&AbsPath> {
+        self.repository.record.config_path.as_ref()
+    }
+
     /// Returns whether nothing is left to deliver.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

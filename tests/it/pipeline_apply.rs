@@ -372,6 +372,39 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
 }
 
 #[test]
+fn the_config_of_a_pipeline_is_not_delivered() {
+    let calls = [
+        "{name: read_text_file, arguments: {path: team.yaml}}".to_owned(),
+        write_call("team.yaml", "agents: []\\n"),
+        write_call("src/new.txt", "new\\n"),
+    ];
+    let agents = [agent(
+        "implementer",
+        "",
+        &role_replies(&calls.join(", "), "did it"),
+    )];
+    let config = pipeline_config("stages: [implementer]", &agents, "");
+    let project = Project::new().file("team.yaml", &config);
+    let root = project.path("");
+    git_in(&root, &["init", "-q", "-b", "trunk"]);
+    git_in(&root, &["add", "team.yaml"]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    let worked = project.args(["--config", "team.yaml", "go"]).success();
+    let refused = worked.then(["apply", "last"]).failure(4);
+    assert!(
+        refused.stderr().contains("team.yaml` cannot be delivered"),
+        "{}",
+        refused.stderr()
+    );
+    refused
+        .has_no("src/new.txt")
+        .then(["apply", "last", "--history", "none"])
+        .failure(4)
+        .has_file("team.yaml", &config)
+        .has_file("src/new.txt", "new\n");
+}
+
+#[test]
 fn a_pipeline_without_a_project_delivers_all_that_it_made() {
     let made = [
         write_call("implementer/a.py", "print(1)\\n"),

@@ -337,6 +337,8 @@ fn a_program_with_a_secret_is_not_in_a_workspace() {
         "args: ['--require={{root}}/ws/x.js']",
         "args: ['{{root}}/ws/tool.cfg']",
         "cwd: '{{root}}/ws'",
+        "args: ['--directory', '${cwd}', run]",
+        "args: ['--prefix={{root}}/ws']",
     ] {
         let (code, stderr) = refused(keys);
         assert_eq!(code, Some(2), "{keys}: {stderr}");

@@ -140,6 +140,7 @@ async fn prepare_and_execute(
         host: host.clone(),
         config,
         file: Some(file),
+        other_files: batch_files(run, &host.cwd),
     };
     let request = match find_unfinished(&team)? {
         Some(unfinished) => {
@@ -281,12 +282,11 @@ fn new_request(
     // Any name will do: this checks only where the run writes.
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
-    let other_files = batch_files(run, &host.cwd);
     let prepared = PreparedRun {
         host: team.host,
         config: team.config,
         team_file: team.file,
-        other_files,
+        other_files: team.other_files,
         models: team.models,
         prompt,
         opened_paths: opened,

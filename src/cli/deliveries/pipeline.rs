@@ -2,6 +2,7 @@
 //! it like any other, and commits it for the user if requested.
 
 use std::collections::BTreeSet;
+use std::slice;
 
 use crate::cli::args::{ApplyArguments, HistoryModeArgument};
 use crate::cli::command_line::usage_error;
@@ -16,12 +17,13 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::grants::{hide_state, real_path};
 use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::permissions::grant::{Grant, GrantKind, Permission, close_places};
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::pipeline::repository::PipelineRepository;
 use crate::world::delivery::planning::plan;
 use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find};
 use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::io::locate::places_on_way;
 use crate::world::store::delivery_names::{names_of_pipeline, pipeline_of};
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::{PipelineDir, lookup};
@@ -135,6 +137,10 @@ pub(crate) async fn file_source(
     let real_root = real_path(pipeline_delivery.root())?;
     let mut grant = Grant::tree(real_root, GrantKind::Context, Permission::Write);
     hide_state(&mut grant, &real_path(&host.state_parent.join(STATE_DIR))?);
+    if let Some(config) = pipeline_delivery.config_path() {
+        let places = places_on_way(config)?;
+        close_places(slice::from_mut(&mut grant), &places, &[]);
+    }
     let source = DeliverySource {
         grants: vec![grant],
         source_dirs: vec![None],

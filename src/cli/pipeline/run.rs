@@ -191,6 +191,7 @@ pub(crate) async fn resume(
         host,
         config,
         file: Some(file),
+        other_files: Vec::new(),
         models,
         telemetry,
     };

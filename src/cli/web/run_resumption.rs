@@ -198,6 +198,7 @@ fn find_team(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<Resum
     Ok(ResumedTeam {
         host: server.host().clone(),
         config: team.config.clone(),
+        other_files: server.config_files(),
         file: team.file.clone(),
         models: server.models().clone(),
         telemetry: server.telemetry().cloned(),

@@ -21,7 +21,6 @@ use crate::cli::mentions;
 use crate::cli::opening_question::user_location;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention};
-use crate::cli::team_file::TeamFile;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
@@ -151,13 +150,8 @@ fn prepare(
         .as_ref()
         .map_or(Ok(1), |continued| continued.session_dir.next_turn())?;
     open_task_mentions(&mut opened, &prompt, turn, &mut config, &host, request)?;
-    let files = server
-        .teams()
-        .iter()
-        .filter_map(|named| named.team.file.as_ref());
-    let other_files = files.filter_map(TeamFile::path).cloned().collect();
     let prepared = PreparedRun {
-        other_files,
+        other_files: server.config_files(),
         host,
         config,
         team_file: team.file.clone(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cli::http::origin_guard::OriginGuard;
 use crate::cli::http::token::BearerTokens;
 use crate::cli::team::ChosenTeam;
+use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::LinkCodes;
 use crate::cli::web::web_run_registry::WebRunRegistry;
@@ -74,6 +75,15 @@ impl WebServer {
     /// Returns the teams.
     pub(super) fn teams(&self) -> &[NamedTeam] {
         &self.0.teams
+    }
+
+    /// Returns the config files of the teams.
+    pub(super) fn config_files(&self) -> Vec<AbsPath> {
+        let files = self
+            .teams()
+            .iter()
+            .filter_map(|named| named.team.file.as_ref());
+        files.filter_map(TeamFile::path).cloned().collect()
     }
 
     /// Returns the known models.
