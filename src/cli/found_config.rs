@@ -78,7 +78,7 @@ mod tests {
 
     #[track_caller]
     fn check_yaml(yaml: &str, expected: &str) {
-        let base = AbsPath::new("/tmp").unwrap();
+        let [base, home] = ["/tmp", "/home/ann"].map(|path| AbsPath::new(path).unwrap());
         let origin = ConfigOrigin {
             name: "c.yaml".to_owned(),
             directory: None,
@@ -87,7 +87,7 @@ mod tests {
         let context = ConfigContext {
             base: &base,
             state_parent: &base,
-            home: None,
+            home: Some(&home),
             env: &ConfigVariables::from_iter([key]),
             packages: &BTreeSet::new(),
         };
@@ -158,6 +158,7 @@ mod tests {
             check_yaml(&yaml("kept"), "");
             check_yaml(&yaml("/tmp/.massgen/kept"), "");
             check_yaml(&yaml("/usr/share/kept"), "outside this directory");
+            check_yaml(&yaml("~/.ssh"), "outside this directory");
         }
     }
 
@@ -356,7 +357,7 @@ mod tests {
     fn a_found_config_has_workspaces_of_massgens_own() {
         check("type: openrouter, cwd: w", ".", "");
         check("type: openrouter, cwd: .massgen/w", ".", "");
-        for cwd in ["/tmp/w", "'${cwd}/w'"] {
+        for cwd in ["/tmp/w", "'${cwd}/w'", "~/.ssh"] {
             let line = format!("type: openrouter, cwd: {cwd}");
             check(&line, ".", "in which no name is protected");
         }

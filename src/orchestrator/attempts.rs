@@ -32,6 +32,8 @@ use crate::world::sandbox::overlay::capture::StagedChanges;
 const CAPTURES_MAX: usize = 3;
 /// The longest diff that others are shown, in bytes.
 const DIFF_BYTES_MAX: usize = 12 * 1024;
+/// How much of the diff of an answer is kept, in bytes; the file that exceeds it is complete.
+const PATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The most protected names that a note lists.
 const NAMES_LISTED_MAX: usize = 3;
 
@@ -69,7 +71,7 @@ pub struct CapturedAnswer {
     pub changes: AnswerChanges,
     /// Their plan, whose content is in the layers of the answer.
     pub plan: DeliveryPlan,
-    /// The whole diff.
+    /// The diff, without the files after its first [`PATCH_BYTES_MAX`] bytes.
     pub patch: String,
     /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
@@ -249,14 +251,24 @@ fn remove_fixed_files(plan: &mut DeliveryPlan, fixed: &FileGlobs) {
     });
 }
 
-/// Returns the diff of all changes of `plan`, and how much they are.
+/// Returns the diff of the changes of `plan`, as far as it is kept, and how much all changes are.
 fn describe_changes(plan: &DeliveryPlan) -> Result<(String, ChangeCounts)> {
     let (mut patch, mut counts) = (String::new(), ChangeCounts::default());
+    let mut omitted = 0_usize;
     for entry in plan.entries.iter().filter(|entry| entry.is_file()) {
         let difference = uncomposed_difference(plan, entry)?;
-        write_patch(&difference, &shown_path(plan, entry), &mut patch);
+        if patch.len() < PATCH_BYTES_MAX {
+            write_patch(&difference, &shown_path(plan, entry), &mut patch);
+        } else {
+            omitted = omitted.saturating_add(1);
+        }
         let [before, after] = [&difference.before, &difference.after].map(text_of);
         counts.add_file(LineDiff::new(before, after).counts());
+    }
+    if omitted > 0 {
+        patch.push_str("# this diff is too long for ");
+        patch.push_str(&count_noun(omitted, "more file"));
+        patch.push('\n');
     }
     Ok((patch, counts))
 }

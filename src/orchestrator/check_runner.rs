@@ -81,7 +81,11 @@ pub enum CheckTarget {
     /// copy of them.
     Answer(std::result::Result<CheckedFiles, String>),
     /// The trees as the delivery has left them.
-    Delivery,
+    Delivery {
+        /// The results of checks that took files from the user's trees: the delivery has changed
+        /// these files, so that the check of the answer counts.
+        settled: Vec<CheckResult>,
+    },
     /// The trees as they are before any agent works.
     Baseline,
 }
@@ -91,7 +95,7 @@ impl CheckTarget {
     fn tree(&self) -> Option<CheckedTree> {
         match self {
             CheckTarget::Answer(_) => Some(CheckedTree::Answer),
-            CheckTarget::Delivery => Some(CheckedTree::Delivery),
+            CheckTarget::Delivery { .. } => Some(CheckedTree::Delivery),
             CheckTarget::Baseline => None,
         }
     }
@@ -112,6 +116,16 @@ impl CheckTarget {
                 finding,
             }),
             None => Event::Run(RunEvent::BaselineChecked { finding }),
+        }
+    }
+
+    /// Returns the result of `check` if it stands already.
+    fn settled_result(&self, check: &CheckConfig) -> Option<&CheckResult> {
+        match self {
+            CheckTarget::Delivery { settled } => {
+                settled.iter().find(|result| result.check == check.name)
+            }
+            CheckTarget::Answer(_) | CheckTarget::Baseline => None,
         }
     }
 
@@ -172,9 +186,13 @@ impl CheckRunner {
         let mut results = Vec::new();
         let mut changes = match &check_target {
             CheckTarget::Answer(Ok(CheckedFiles::Changes(changes))) => Some(changes.counts),
-            CheckTarget::Answer(_) | CheckTarget::Delivery | CheckTarget::Baseline => None,
+            CheckTarget::Answer(_) | CheckTarget::Delivery { .. } | CheckTarget::Baseline => None,
         };
         for check in &self.0.checks {
+            if let Some(result) = check_target.settled_result(check) {
+                results.push(result.clone());
+                continue;
+            }
             let _permit = self.0.permits.acquire().await;
             if let Some(event) = check_target.start_event(agent, check) {
                 emit(events, event).await;
@@ -266,7 +284,7 @@ impl CheckRunner {
                 let reason = format!("there is no complete copy of the answer's files: {reason}");
                 return Err(check_error(&reason));
             }
-            CheckTarget::Delivery | CheckTarget::Baseline => (None, ChangeLayers::default()),
+            CheckTarget::Delivery { .. } | CheckTarget::Baseline => (None, ChangeLayers::default()),
         };
         let mut grants = checked_agent.grants_for_check(snapshot.as_ref());
         let (overlay, _) = (self.0.overlays)

@@ -375,7 +375,9 @@ impl Coordinator<'_> {
         agent: AgentNumber,
         submission: &AgentSubmission,
     ) -> Option<String> {
-        let hooks = self.participants.get(&agent)?.hooks.as_ref()?;
+        let participant = self.participants.get(&agent)?;
+        let hooks = participant.hooks.as_ref()?;
+        let attempt = participant.attempt.as_ref();
         let latest_label = |agent| self.answers.get(agent).map(|answer| answer.label);
         let payload = match submission {
             AgentSubmission::Answer { content, .. } => {
@@ -396,8 +398,8 @@ impl Coordinator<'_> {
         let mut refusal = pin!(hooks::hook_refusal(
             hooks,
             payload,
-            Phase::Coordination,
-            None,
+            attempt.map_or(Phase::Coordination, |_| Phase::Attempt),
+            attempt.map(|attempt| attempt.overlay().clone()),
             &cancellation
         ));
         tokio::select! {

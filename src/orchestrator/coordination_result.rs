@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::agent::deadline::StopCause;
 use crate::answer_changes::AnswerChanges;
 use crate::ballot::VoteTally;
-use crate::check_results::{CheckResults, CheckStanding};
+use crate::check_results::{CheckResult, CheckResults, CheckStanding};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
 use crate::prompts::{self, AnswerView};
@@ -85,6 +85,17 @@ impl AcceptedAnswer {
         let is_checked = self.check_results.is_some() && self.has_passed();
         self.checks_began_ns
             .filter(|_| is_checked && changes.fixed_layers.is_empty())
+    }
+
+    /// Returns the results of the checks that took files from the user's trees in the place of those
+    /// that it changes.
+    pub fn results_with_fixed_files(&self) -> Vec<CheckResult> {
+        let (Some(results), Some(changes)) = (&self.check_results, &self.changes) else {
+            return Vec::new();
+        };
+        let results = results.checks.iter();
+        let is_settled = |result: &&CheckResult| changes.fixed_layers.contains_key(&result.check);
+        results.filter(is_settled).cloned().collect()
     }
 
     /// Returns the answer as other agents read it: paths in the author's `workspace` are rewritten

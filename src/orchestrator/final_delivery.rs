@@ -3,6 +3,7 @@
 //! writing, they are copied to that path through the same gate.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::Sender;
@@ -11,6 +12,7 @@ use crate::agent::calls::ToolEffects;
 use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::{ModelSession, emit};
 use crate::answer_changes::{AnswerChanges, ChangeLayers};
+use crate::check_results::CheckResult;
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, InputChannel, RunEvent};
 use crate::orchestrator::check_runner::CheckTarget;
@@ -124,6 +126,7 @@ pub async fn deliver_answer(
             layers: layers.clone(),
             view,
             checked_since_ns: answer.and_then(AcceptedAnswer::checked_since_ns),
+            settled_checks: answer.map_or_else(Vec::new, AcceptedAnswer::results_with_fixed_files),
         },
         is_as_checked: false,
         open_delivery: team.start_delivery().await?,
@@ -201,6 +204,8 @@ pub(super) enum DeliveryContent {
         view: Option<WriteOverlay>,
         /// When the checks on it began, in nanoseconds since 1970, if they have passed.
         checked_since_ns: Option<i128>,
+        /// The results of the checks that did not see all of it.
+        settled_checks: Vec<CheckResult>,
     },
 }
 
@@ -324,9 +329,12 @@ impl FinalDelivery<'_> {
             return Ok(());
         };
         // The changes are in the user's trees now, and no overlay is needed any more.
-        self.content = DeliveryContent::InPlace;
-        let agent = &self.member.id;
-        let results = check_runner.run_checks(agent, CheckTarget::Delivery, deadline, events);
+        let settled = match mem::replace(&mut self.content, DeliveryContent::InPlace) {
+            DeliveryContent::Answer { settled_checks, .. } => settled_checks,
+            DeliveryContent::InPlace | DeliveryContent::Overlay(_) => Vec::new(),
+        };
+        let (agent, target) = (&self.member.id, CheckTarget::Delivery { settled });
+        let results = check_runner.run_checks(agent, target, deadline, events);
         let results = results.await;
         let Some(failure) = results.failed_requirements() else {
             return Ok(());

@@ -159,20 +159,23 @@ impl ContextGrants {
     pub fn protect_own_files(&self, grants: &mut [Grant]) -> Vec<RealPath> {
         let manager = permission_manager(grants, Phase::Final);
         let is_context = |grant: &&mut Grant| grant.kind == GrantKind::Context;
+        let mut protected = Vec::new();
         for grant in grants.iter_mut().filter(is_context) {
             for file in &self.own_files {
-                match grant.relative_path(file) {
-                    Some(inside) if inside.is_root() => grant.permission = Permission::Read,
-                    Some(inside) => grant.protected.push(inside),
-                    None => {}
+                match (grant.relative_path(file), grant.scope) {
+                    (Some(_), GrantScope::File) => grant.permission = Permission::Read,
+                    (Some(inside), GrantScope::Tree) if !inside.is_root() => {
+                        grant.protected.push(inside);
+                    }
+                    // A write path as a whole is what the agents work on.
+                    (Some(_), GrantScope::Tree) | (None, _) => continue,
+                }
+                if manager.allows(file, Permission::Write) {
+                    protected.push(file.clone());
                 }
             }
         }
-        let written_files = self
-            .own_files
-            .iter()
-            .filter(|file| manager.allows(file, Permission::Write));
-        written_files.cloned().collect()
+        protected
     }
 
     /// Returns the grants of the paths that the config opens only to `agent`: its context paths and
@@ -268,9 +271,7 @@ fn own_files(config: &Config, obeyed: &[AbsPath]) -> Result<Vec<RealPath>> {
         });
     let mut files = Vec::new();
     for path in obeyed.iter().chain(scripts) {
-        if let LocatedPath::File(_) | LocatedPath::Missing(_) = locate(path)? {
-            files.extend(places_on_way(path)?);
-        }
+        files.extend(places_on_way(path)?);
     }
     files.sort();
     files.dedup();

@@ -32,20 +32,24 @@ const SCRIPT_EXTENSIONS: &[&str] = &[
 const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 /// Those of hooks: massgen tells Python from where they import.
 pub(super) const IMPORTING_HOOK_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "rb", "ts"];
+/// Interpreters that run a directory, such as `python3 tools`, without the digits of their versions.
+const DIRECTORY_INTERPRETERS: &[&str] = &["bun", "node", "pypy", "python"];
 /// Options that tell a runner, such as `uv` or `make`, in which directory it finds what to run.
 const RUNNER_DIRECTORY_OPTIONS: &[&str] = &[
     "-C",
     "--cwd",
     "--dir",
     "--directory",
+    "--from",
     "--prefix",
     "--project",
+    "--spec",
 ];
 /// Maximum number of directories in which the file names in the command of a hook are looked up.
 const START_DIRECTORIES_MAX: usize = 16;
 
-/// Returns the files that decide what the hooks and privileged programs of `agent` do, to the extent
-/// that the config names them. They are protected, as an agent that changed them would decide about
+/// Returns the files that decide what the hooks and privileged programs of `agent` do, and directories
+/// of such files, to the extent that the config names them. They are protected, as an agent that changed them would decide about
 /// later runs, too.
 pub(super) fn privileged_files(
     agent: &AgentConfig,
@@ -58,17 +62,22 @@ pub(super) fn privileged_files(
         };
         program.is_privileged().then_some(program)
     });
-    let hooks = agent.hooks.iter();
-    programs
-        .flat_map(|program| program_files(program, workspace))
-        .chain(hooks.flat_map(|hook| hook_files(&hook.command, base)))
-        .filter(|path| {
-            matches!(
-                locate(path),
-                Ok(LocatedPath::File(_) | LocatedPath::Missing(_))
-            )
-        })
-        .collect()
+    let (mut files, mut directories) = (Vec::new(), Vec::new());
+    for program in programs {
+        files.extend(program_files(program, workspace));
+        directories.extend(server_program_directories(program, workspace));
+    }
+    for hook in agent.hooks.iter() {
+        files.extend(hook_files(&hook.command, base));
+        directories.extend(hook_directories(&hook.command, base));
+    }
+    files.retain(|path| {
+        matches!(
+            locate(path),
+            Ok(LocatedPath::File(_) | LocatedPath::Missing(_))
+        )
+    });
+    files.into_iter().chain(directories).collect()
 }
 
 /// Returns the files that the command of a hook may name, and the missing scripts among them. Names
@@ -145,9 +154,32 @@ pub(super) fn reject_agent_writable_programs(
             for path in files {
                 reject_writable(name, &path, members, IMPORTING_EXTENSIONS)?;
             }
-            for directory in named_directories(program, workspace) {
+            if let ServerDirectory::Named(directory) = &program.directory {
+                reject_in_workspace(name, directory, members)?;
+            }
+            for directory in server_program_directories(program, workspace) {
                 reject_in_workspace(name, &directory, members)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Rejects files that the run obeys and that an agent may rewrite: in its workspace, nothing is
+/// protected.
+///
+/// # Errors
+/// There is such a file.
+pub(super) fn reject_agent_writable_files(files: &[AbsPath], members: &[TeamMember]) -> Result<()> {
+    for file in files {
+        if let Some((member, place)) = find_writer_on_way(members, file)? {
+            let message = format!(
+                "agent `{}` may write to `{place}`, which this run obeys: it would decide about \
+                 later runs",
+                member.id
+            );
+            return Err(Error::new(ErrorKind::Config, message)
+                .with_hint("give the agent a `cwd` that does not contain it, or move the file"));
         }
     }
     Ok(())
@@ -270,25 +302,45 @@ fn reject_in_workspace(program: &str, path: &AbsPath, members: &[TeamMember]) ->
     }
 }
 
-/// Returns the directories that the config names for what `program` runs: the one in which it starts,
-/// and those that its runner is pointed at.
-fn named_directories(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    let start = match &program.directory {
-        ServerDirectory::Named(directory) => Some(directory.clone()),
-        ServerDirectory::Workspace | ServerDirectory::Private => None,
-    };
-    let words = expanded_words(program, start_of_words(program, workspace));
-    let values = words.iter().enumerate().filter_map(|(index, word)| {
-        let (option, value) = match word.split_once('=') {
-            Some((option, value)) => (option, value),
-            None => (word.as_str(), words.get(index.saturating_add(1))?.as_str()),
+/// Returns the words of a command that may name the directory of what it runs: that of an
+/// interpreter, and those at which a runner is pointed.
+fn program_directories(words: &[String]) -> Vec<&str> {
+    let name = words.first().and_then(|program| program.rsplit('/').next());
+    let name = name.map(|name| name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'));
+    let is_interpreter = name.is_some_and(|name| DIRECTORY_INTERPRETERS.contains(&name));
+    let mut operands = words.iter().skip(1).filter(|word| !word.starts_with('-'));
+    let interpreted = operands.next().filter(|_| is_interpreter);
+    let pointed = words.iter().enumerate().filter_map(|(index, word)| {
+        let attached = word.strip_prefix("-C").filter(|value| !value.is_empty());
+        let (option, value) = match (attached, word.split_once('=')) {
+            (Some(value), _) => return Some(value),
+            (None, Some(pair)) => pair,
+            (None, None) => (word.as_str(), words.get(index.saturating_add(1))?.as_str()),
         };
         RUNNER_DIRECTORY_OPTIONS.contains(&option).then_some(value)
     });
-    start
-        .into_iter()
-        .chain(values.filter_map(AbsPath::new))
-        .collect()
+    let interpreted = interpreted.into_iter().map(String::as_str);
+    interpreted.chain(pointed).collect()
+}
+
+/// Returns the directories of what `program` runs, to the extent that its command names them by
+/// absolute paths: others start in its private directory.
+fn server_program_directories(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
+    let words = expanded_words(program, start_of_words(program, workspace));
+    let directories = program_directories(&words).into_iter();
+    directories.filter_map(AbsPath::new).collect()
+}
+
+/// Returns the existing directories of what the command of a hook runs; names start at `base`.
+fn hook_directories(command: &str, base: &AbsPath) -> Vec<AbsPath> {
+    let mut directories = Vec::new();
+    for command in parse(command).commands {
+        let words: Vec<String> = command.words.into_iter().map(|word| word.raw).collect();
+        let named = program_directories(&words).into_iter();
+        directories.extend(named.map(|name| AbsPath::resolve(base, name)));
+    }
+    directories.retain(|path| matches!(locate(path), Ok(LocatedPath::Directory(_))));
+    directories
 }
 
 /// Returns the words of the command of `program`, whose relative words start at `start`.

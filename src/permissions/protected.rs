@@ -8,7 +8,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::path::{AbsPath, RelPath};
+use crate::text::name_spelling::usual_space;
 
 /// The protected names. A name with `/` protects that sequence of path components.
 pub const PROTECTED_NAMES: &[&str] = &[
@@ -276,8 +279,8 @@ fn equals_joined(entry: &str, parent: &str, name: &str) -> bool {
         })
 }
 
-/// Returns the name as other file systems see it: they ignore case, default-ignorable characters,
-/// trailing dots and blanks, and everything after a colon. ext4 with `casefold`, HFS+ and NTFS
+/// Returns the name as people and other file systems see it: they ignore case, the Unicode form,
+/// default-ignorable characters, trailing dots and blanks, and everything after a colon. ext4 with `casefold`, HFS+ and NTFS
 /// treat `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` as
 /// protected names (CVE-2014-9390, CVE-2019-1352).
 pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
@@ -290,12 +293,11 @@ pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
         Some((before, _)) if !before.is_empty() => before,
         _ => &name,
     };
-    let mut folded_name = String::new();
-    for c in before_stream.chars().filter(|c| !is_ignorable(*c)) {
-        // Names that differ only in case or by a ligature have the same capitals.
-        let capitals = c.to_lowercase().flat_map(char::to_uppercase);
-        folded_name.extend(capitals.flat_map(char::to_lowercase));
-    }
+    let characters = before_stream.nfd().filter(|c| !is_ignorable(*c));
+    // Names that differ only in case or by a ligature have the same capitals.
+    let capitals = characters.flat_map(|c| c.to_lowercase().flat_map(char::to_uppercase));
+    let small_letters = capitals.flat_map(char::to_lowercase);
+    let mut folded_name: String = small_letters.map(usual_space).nfc().collect();
     folded_name.truncate(folded_name.trim_end_matches([' ', '.']).len());
     Cow::Owned(folded_name)
 }
@@ -419,13 +421,15 @@ mod tests {
     }
 
     #[test]
-    fn names_that_differ_in_case_alone_are_the_same() {
+    fn names_that_differ_in_case_or_form_alone_are_the_same() {
         for (one, other) in [
             ("\u{3a3}", "\u{3c2}"),
             ("\u{b5}", "\u{3bc}"),
             ("stra\u{df}e", "STRASSE"),
             ("\u{212a}ey", "key"),
             ("\u{fb04}", "FFL"),
+            ("priv\u{e9}", "PRIVE\u{301}"),
+            ("a\u{a0}b", "a b"),
         ] {
             assert_eq!(
                 fold_name(OsStr::new(one)),

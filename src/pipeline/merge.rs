@@ -330,7 +330,9 @@ impl StageMerger<'_> {
             deadline: check_deadline(),
             stop: pipeline.shutdown.graceful.clone(),
         };
-        let target = CheckTarget::Delivery;
+        let target = CheckTarget::Delivery {
+            settled: Vec::new(),
+        };
         let results = check_runner
             .run_checks(
                 &stage_result.agent,

@@ -52,16 +52,16 @@ pub fn may_be_respelled(written: &str) -> bool {
 
 /// Returns whether `written` means `name`: as it is shown, or in another Unicode form.
 pub fn is_spelling_of(written: &str, name: &OsStr) -> bool {
-    let form = |text: &str| -> String {
-        let spaced = text
-            .chars()
-            .map(|c| if is_unusual_space(c) { ' ' } else { c });
-        spaced.nfc().collect()
-    };
+    let form = |text: &str| -> String { text.chars().map(usual_space).nfc().collect() };
     written == show_name(name)
         || name
             .to_str()
             .is_some_and(|name| form(name) == form(written))
+}
+
+/// Returns the space that people type in the place of one that looks like it; other characters stay.
+pub fn usual_space(c: char) -> char {
+    if is_unusual_space(c) { ' ' } else { c }
 }
 
 /// Returns whether `c` looks like a space and is not the one that people type.

@@ -13,6 +13,7 @@
     reason = "a measurement makes its own files, ends if that fails, and prints what it finds"
 )]
 
+mod attempts;
 mod browse;
 mod commands;
 mod decisions;
@@ -29,7 +30,8 @@ use std::env;
 use std::process::ExitCode;
 
 /// What can be measured. Benchmarks of `divan` are chosen by their module's name.
-const SUBJECTS: [(&str, fn()); 9] = [
+const SUBJECTS: [(&str, fn()); 10] = [
+    ("attempts", attempts::measure),
     ("browse", browse::measure),
     ("commands", commands::measure),
     ("decisions", divan::main),

@@ -633,3 +633,32 @@ fn ignored_names_that_the_config_opens_are_delivered() {
         finished.stderr()
     );
 }
+
+#[test]
+fn answers_change_submodules_and_replace_symlinks() {
+    let command = "echo new > sub/x && echo log > sub/x.tmp && rm docs && mkdir docs && echo new > docs/a; \
+                   echo exit status";
+    let project = project(&[replies(command, "done", "agent1")], "")
+        .file("sub/x", "old\n")
+        .file("sub/.gitignore", "*.tmp\n")
+        .file("other/a", "old\n")
+        .link("docs", "other");
+    let (root, sub) = (project.path("."), project.path("sub"));
+    git_in(&sub, &["init", "-q"]);
+    git_in(&sub, &["add", "."]);
+    git_in(&sub, &["commit", "-q", "-m", "first"]);
+    git_in(&root, &["add", "."]);
+    let entries = git_in(&root, &["ls-files", "--stage", "sub"]);
+    assert!(entries.starts_with("160000 "), "{entries}");
+    let finished = project
+        // A symlink of the user's stays, with what it leads to.
+        .failure(4)
+        .has_file("sub/x", "new\n")
+        .has_file("docs/a", "old\n")
+        .has_no("sub/x.tmp");
+    assert!(
+        finished.stderr().contains("1 file that git ignores"),
+        "{}",
+        finished.stderr()
+    );
+}

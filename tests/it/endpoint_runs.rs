@@ -340,12 +340,11 @@ fn transient_errors_are_retried_until_the_run_succeeds() {
     );
 }
 
-/// Serves one reply for each TLS connection, with the certificate of an authority as its own.
-/// Returns the port.
-fn start_tls_server() -> u16 {
-    let read = |name: &str| fs::read(format!("tests/cases/tls/{name}")).unwrap();
-    let certificate = CertificateDer::from_pem_slice(&read("server.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(&read("server.key")).unwrap();
+/// Serves one reply for each TLS connection, with the certificate `name`. Returns the port.
+fn start_tls_server(name: &str) -> u16 {
+    let read = |suffix: &str| fs::read(format!("tests/cases/tls/{name}.{suffix}")).unwrap();
+    let certificate = CertificateDer::from_pem_slice(&read("pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&read("key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -374,15 +373,17 @@ fn start_tls_server() -> u16 {
 
 #[test]
 fn a_trusted_certificate_may_be_that_of_the_server() {
-    let port = start_tls_server();
-    for (host, trusted, expected) in [
-        ("localhost", "server.pem", "forty-two\n"),
-        (
-            "localhost",
-            "other.pem",
-            "invalid peer certificate: UnknownIssuer (hint: name a file",
-        ),
-        ("127.0.0.1", "server.pem", "not valid for name"),
+    const UNKNOWN: &str = "invalid peer certificate: UnknownIssuer (hint: name a file";
+    // `server` is the certificate of an authority; that of the printer, which denies to be one, has
+    // signed `signed`.
+    let own_port = start_tls_server("server");
+    let signed_port = start_tls_server("signed");
+    for (host, port, trusted, expected) in [
+        ("localhost", own_port, "server.pem", "forty-two\n"),
+        ("localhost", own_port, "other.pem", UNKNOWN),
+        ("127.0.0.1", own_port, "server.pem", "not valid for name"),
+        ("localhost", signed_port, "signed.pem", "forty-two\n"),
+        ("localhost", signed_port, "printer.pem", UNKNOWN),
     ] {
         let file = format!("{}/tests/cases/tls/{trusted}", env!("CARGO_MANIFEST_DIR"));
         let backend =

@@ -182,6 +182,36 @@ fn a_working_tree_opens_the_repository_that_names_it() {
 }
 
 #[test]
+fn a_repository_around_its_working_tree_stays_closed() {
+    for (repository, code) in [("apart/", 0), ("", 4)] {
+        let project = project().dir("src");
+        let worktree = format!("{repository}worktrees/tree");
+        let git_file = format!("gitdir: {}\n", project.path(&worktree).display());
+        let listed = project.path("src/.git").display().to_string();
+        let notes = format!("{repository}notes.txt");
+        let call = json!({"path": project.path(&notes)}).to_string();
+        let grants = json!({"context_paths": [{"path": "src", "permission": "read"}]});
+        let finished = project
+            .dir(&format!("{repository}objects"))
+            .file(&format!("{repository}HEAD"), "ref: refs/heads/main\n")
+            .file(&notes, "")
+            .file(&format!("{worktree}/commondir"), "../..\n")
+            .file(&format!("{worktree}/gitdir"), listed)
+            .file("src/.git", git_file)
+            .file("grants.json", grants.to_string())
+            .args([
+                "tool",
+                "read_text_file",
+                "--grants",
+                "grants.json",
+                "--args",
+            ])
+            .args([call]);
+        let _finished = finished.failure(code);
+    }
+}
+
+#[test]
 fn arguments_come_from_standard_input_when_asked_for() {
     let arguments = [
         "tool",

@@ -23,6 +23,9 @@ fn a_patch_changes_several_files_or_none() {
         refused.contains("the lines from `    return 2` on"),
         "{refused}"
     );
+    let twice = "*** Update File: a.py\n@@ def a():\n+    pass\n*** Delete File: ./a.py";
+    let refused = call_refused(&gate, "apply_patch", &patch(twice));
+    assert!(refused.contains("names it twice"), "{refused}");
     let closed = disk.path("rw/.env");
     let protected = format!("{added}\n*** Add File: {}\n+KEY=1", closed.display());
     call_refused(&gate, "apply_patch", &patch(&protected));
@@ -41,4 +44,24 @@ fn a_patch_changes_several_files_or_none() {
     assert!(!disk.path("ws/a.py").exists() && !disk.path("ws/old.txt").exists());
     let again = call_refused(&gate, "apply_patch", &patch(added));
     assert!(again.contains("exists"), "{again}");
+}
+
+#[test]
+fn a_patch_of_many_large_files_is_refused() {
+    let disk = Disk::new();
+    let line = format!("{}\n", "x".repeat(7_900_000));
+    let sections: Vec<String> = (0..9)
+        .map(|number| {
+            disk.file(&format!("ws/{number}.txt"), &line);
+            format!("*** Update File: {number}.txt\n@@\n+z\n")
+        })
+        .collect();
+    let gate = disk.gate(Phase::Final);
+    let all = patch(sections.concat().trim_end());
+    let refused = call_refused(&gate, "apply_patch", &all);
+    assert!(refused.contains("use several patches"), "{refused}");
+    assert_eq!(disk.text("ws/0.txt"), line);
+    let half = patch(sections[..5].concat().trim_end());
+    call_successfully(&gate, "apply_patch", &half);
+    assert_eq!(disk.text("ws/4.txt"), format!("{line}z\n"));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::command_runs::is_supported;
 use crate::mcp::{call_results, calls_of};
 use crate::project::{FinishedCommand, Project, make_program};
-use crate::scripted_team::{agent, team};
+use crate::scripted_team::{agent, answer_replies, team};
 
 /// A server with one tool, which returns what the variable `TOKEN` holds, or the name of its
 /// program.
@@ -314,6 +314,28 @@ fn a_tool_with_a_secret_runs_nothing_of_the_workspace() {
 }
 
 #[test]
+fn the_config_of_a_run_is_not_in_a_workspace() {
+    for (cwd, code) in [("ws", 2), ("work", 0)] {
+        let project = Project::new();
+        let keys = format!("cwd: '{}'\n", project.path(cwd).display());
+        let finished = project
+            .file(
+                "ws/team.yaml",
+                team(
+                    &[agent("one", &keys, &answer_replies("done", "agent1", 0))],
+                    "",
+                ),
+            )
+            .args(["--config", "ws/team.yaml", "task"])
+            .run();
+        let stderr = finished.stderr();
+        assert_eq!(finished.code(), Some(code), "{stderr}");
+        let is_named = stderr.contains("which this run obeys: it would decide");
+        assert_eq!(is_named, code == 2, "{stderr}");
+    }
+}
+
+#[test]
 fn a_program_with_a_secret_is_not_in_a_workspace() {
     let refused = |keys: &str| {
         let project = Project::new().file("ws/x.js", "").file("ws/tool.cfg", "");
@@ -339,13 +361,15 @@ fn a_program_with_a_secret_is_not_in_a_workspace() {
         "cwd: '{{root}}/ws'",
         "args: ['--directory', '${cwd}', run]",
         "args: ['--prefix={{root}}/ws']",
+        "args: ['-C${cwd}']",
+        "args: ['${cwd}']",
     ] {
         let (code, stderr) = refused(keys);
         assert_eq!(code, Some(2), "{keys}: {stderr}");
         assert!(stderr.contains("may write to"), "{keys}: {stderr}");
     }
     // Control: a directory may be data.
-    let (_, stderr) = refused("args: ['{{root}}/ws']");
+    let (_, stderr) = refused("args: [-m, server, '{{root}}/ws']");
     assert!(!stderr.contains("may write to"), "{stderr}");
 }
 

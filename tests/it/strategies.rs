@@ -467,14 +467,19 @@ fn a_check_takes_its_fixed_files_from_the_user() {
     ];
     let honest = "echo fixed > src/app.sh";
     let mut all_replies: Vec<String> = cheats.iter().map(|command| answer(command)).collect();
-    let run = |all_replies: &[String], fixed: &str| {
+    let run_with = |strategy: &str, all_replies: &[String], fixed: &str| {
         let check = format!("checks: [{{name: app, command: 'sh tests/app.sh'{fixed}}}]");
-        let rest = rules("best-of");
+        let rest = rules(strategy);
         let (rest, _) = rest.split_once("checks:").unwrap();
         project(all_replies, &format!("{rest}{check}\n"), &[])
             .file("tests/app.sh", "grep fixed src/app.sh\n")
     };
+    let run = |all_replies: &[String], fixed: &str| run_with("best-of", all_replies, fixed);
     let fixed = ", fixed: ['tests/**']";
+    // Agents may agree on such an answer: its delivery fails the check as the answer did.
+    run_with("consensus", &all_replies[..1], fixed)
+        .failure(1)
+        .has_file("tests/app.sh", "grep fixed src/app.sh\n");
     let refused = run(&all_replies, fixed)
         .failure(1)
         .has_file("tests/app.sh", "grep fixed src/app.sh\n");

@@ -35,7 +35,7 @@ pub(crate) fn check(git: &GitProbe, breadth_reason: Option<&str>) -> DoctorFindi
             match AbsPath::new(root).map(|root| linked_repository(&root)) {
                 Some(Ok(Some(LinkedRepository::Foreign(dir)))) => finding(
                     FindingVerdict::Warning,
-                    format!("{repository}: agents cannot use git, `{dir}` does not refer to it"),
+                    format!("{repository}: agents cannot use git, `{dir}` does not refer to it or contains it"),
                 )
                 .with_remedy(format!("git config core.worktree '{root}'")),
                 Some(_) | None => finding(FindingVerdict::Ok, repository),

@@ -159,7 +159,12 @@ impl FoundConfigWalk<'_> {
             }
             PathPurpose::State => {
                 let storage = StoragePath::parse(text);
-                let path = storage.and_then(|storage| storage.absolute().cloned());
+                let is_in_state = storage.is_some_and(|storage| storage.absolute().is_none());
+                let path = if is_in_state && is_relative {
+                    None
+                } else {
+                    in_base()
+                };
                 (path, PathUseAccess::MassgenWrites)
             }
             PathPurpose::Project if PROJECT_KEYWORDS.contains(&text) => (None, PathUseAccess::Read),

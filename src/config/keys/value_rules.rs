@@ -128,13 +128,14 @@ fn for_agent(setting: &KeySetting<'_>) -> String {
 /// would be protected.
 pub(super) fn workspace(setting: &KeySetting<'_>) -> Option<String> {
     let path = text(setting.value)?;
-    match StoragePath::parse(path)? {
-        StoragePath::Absolute(path) => Some(format!(
-            "makes `{path}` the workspace of `{}`, in which no name is protected",
+    let is_of_user = path.starts_with('~') || StoragePath::parse(path)?.absolute().is_some();
+    is_of_user.then(|| {
+        format!(
+            "makes `{}` the workspace of `{}`, in which no name is protected",
+            single_line(path, SHOWN_CHARS_MAX),
             setting.agent
-        )),
-        StoragePath::Relocated(_) | StoragePath::InState(_) => None,
-    }
+        )
+    })
 }
 
 /// Checks `command_line_sandbox`: only the strongest level is allowed.

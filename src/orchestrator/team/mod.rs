@@ -38,7 +38,8 @@ use crate::orchestrator::grants::{
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
 use crate::orchestrator::program_files::{
-    privileged_files, reject_agent_writable_programs, reject_agent_writable_subagent,
+    privileged_files, reject_agent_writable_files, reject_agent_writable_programs,
+    reject_agent_writable_subagent,
 };
 use crate::orchestrator::review::DeliverySettings;
 pub use crate::orchestrator::team::conversations::ModelConnection;
@@ -267,7 +268,8 @@ impl AgentTeam {
             let workspace = workspace.map_or(base, |workspace| &workspace.path);
             privileged_files(agent, workspace, base)
         });
-        let own_files = inherited.own_files.iter().cloned();
+        let obeyed_files = inherited.own_files;
+        let own_files = obeyed_files.iter().cloned();
         let own_files: Vec<AbsPath> = own_files.chain(named_files).collect();
         let inherited = InheritedPaths {
             own_files: &own_files,
@@ -319,6 +321,7 @@ impl AgentTeam {
                 skills: AgentSkills::default(),
             });
         }
+        reject_agent_writable_files(obeyed_files, &members)?;
         let has_session_skills = config.orchestrator.skills.from_sessions;
         let session_skills = has_session_skills.then(|| layout.sessions.clone());
         let (config, base) = (config.clone(), base.clone());

@@ -1,6 +1,8 @@
 //! `apply_patch`: changes of several files in one call. Each file is read and its new text is known
 //! before the first one is changed.
 
+use std::collections::BTreeSet;
+
 use crate::tools::call::{DeleteRecursion, ExistingTarget};
 use crate::tools::patch::{FilePatch, apply_hunks};
 use crate::world::access::gate::{Gate, ResolvedPath};
@@ -14,6 +16,10 @@ use crate::world::exec::write::EDIT_BYTES_MAX;
 use crate::world::exec::write_block::{WriteIntent, write_block};
 use crate::world::sys::file_system_error::FileSystemError;
 
+/// Maximum size of all new texts of a patch, in bytes: they are in memory until the first file is
+/// changed.
+const PATCH_BYTES_MAX: usize = 8 * EDIT_BYTES_MAX;
+
 /// A change that is ready to be made.
 enum PatchStep<'p> {
     Put(&'p ResolvedPath, String, WriteOptions),
@@ -23,9 +29,26 @@ enum PatchStep<'p> {
 
 /// Implements `apply_patch`.
 pub(super) fn apply_patch(gate: &Gate, files: &[FilePatch<ResolvedPath>]) -> ToolResult {
-    let mut steps = Vec::new();
+    let (mut steps, mut patched, mut bytes) = (Vec::new(), BTreeSet::new(), 0_usize);
     for file in files {
+        let (FilePatch::Add { path, .. }
+        | FilePatch::Delete { path }
+        | FilePatch::Update { path, .. }) = file;
+        if !patched.insert(path.real()) {
+            let reason = "the patch names it twice: write its changes below one header";
+            return Err(ToolError::failed_at(gate, "patch", path, reason));
+        }
+        let planned = steps.len();
         plan(gate, file, &mut steps)?;
+        for step in steps.iter().skip(planned) {
+            if let PatchStep::Put(_, text, _) = step {
+                bytes = bytes.saturating_add(text.len());
+            }
+        }
+        if bytes > PATCH_BYTES_MAX {
+            let reason = "the files of the patch are too large together: use several patches";
+            return Err(ToolError::failed_at(gate, "patch", path, reason));
+        }
     }
     let (mut content, mut changes) = (String::new(), Vec::new());
     for step in &steps {

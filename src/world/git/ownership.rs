@@ -21,9 +21,9 @@ const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// a submodule, or one with a separate directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkedRepository {
-    /// It names the working tree, which git has thus created.
+    /// It names the working tree, which git has thus created, and lies apart from it.
     Own(RealPath),
-    /// It does not, or cannot be read.
+    /// It does not, cannot be read, or contains the working tree, and so whatever lies around that.
     Foreign(AbsPath),
 }
 
@@ -43,9 +43,14 @@ pub fn linked_repository(root: &AbsPath) -> Result<Option<LinkedRepository>> {
         objects: &common_dir.join("objects"),
         worktree: configured_worktree(&git_dir),
     };
-    Ok(Some(match found.foreign_reason() {
-        Ok(None) => LinkedRepository::Own(dir::resolve(&common_dir)?),
-        Ok(Some(_)) | Err(_) => LinkedRepository::Foreign(common_dir),
+    if !matches!(found.foreign_reason(), Ok(None)) {
+        return Ok(Some(LinkedRepository::Foreign(common_dir)));
+    }
+    let own_dir = dir::resolve(&common_dir)?;
+    Ok(Some(if dir::resolve(root)?.is_within(&own_dir) {
+        LinkedRepository::Foreign(common_dir)
+    } else {
+        LinkedRepository::Own(own_dir)
     }))
 }
 

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
@@ -18,15 +19,15 @@ use rustls::{
 pub(super) fn client_config() -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let trusted = rustls_native_certs::load_native_certs().certs;
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(trusted.iter().cloned());
-    let authorities =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .map_err(|error| Error::Other(OtherError(Arc::new(error))))?;
+    let mut authorities = RootCertStore::empty();
+    let signers = trusted
+        .iter()
+        .filter(|certificate| !denies_authority(certificate));
+    authorities.add_parsable_certificates(signers.cloned());
     let verifier = TrustedCertificateVerifier {
         authorities,
         trusted,
+        algorithms: provider.signature_verification_algorithms,
     };
     Ok(ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -38,8 +39,9 @@ pub(super) fn client_config() -> Result<ClientConfig, Error> {
 /// Accepts a certificate that a trusted authority has signed, and a trusted one itself.
 #[derive(Debug)]
 struct TrustedCertificateVerifier {
-    authorities: Arc<WebPkiServerVerifier>,
+    authorities: RootCertStore,
     trusted: Vec<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for TrustedCertificateVerifier {
@@ -48,28 +50,29 @@ impl ServerCertVerifier for TrustedCertificateVerifier {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
+        _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verdict = self.authorities.verify_server_cert(
-            end_entity,
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let verdict = verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.authorities,
             intermediates,
-            server_name,
-            ocsp_response,
             now,
+            self.algorithms.all,
         );
         match verdict {
-            // The dates are checked before this is found, the name after it. Whoever has the key of
-            // a trusted authority could sign a certificate for that name.
-            Err(error) if is_authority(&error) => {
+            // The dates are checked before this is found. Whoever has the key of a trusted authority
+            // could sign a certificate for that name.
+            Err(error) if has_no_authority(&error) => {
                 if !self.trusted.contains(end_entity) {
                     return Err(CertificateError::UnknownIssuer.into());
                 }
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
             }
-            verdict => verdict,
+            verdict => verdict?,
         }
+        verify_server_name(&certificate, server_name)?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -78,8 +81,7 @@ impl ServerCertVerifier for TrustedCertificateVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities
-            .verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -88,19 +90,40 @@ impl ServerCertVerifier for TrustedCertificateVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.authorities
-            .verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authorities.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
-/// Returns whether a certificate was refused only because it is that of an authority.
-fn is_authority(error: &Error) -> bool {
-    let Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error else {
+/// The basic constraints of a certificate that is not that of an authority, in DER: the extension's
+/// identifier, perhaps that it is critical, and an empty sequence (RFC 5280, section 4.2.1.9).
+const NOT_AN_AUTHORITY: [&[u8]; 2] = [
+    b"\x06\x03\x55\x1d\x13\x04\x02\x30\x00",
+    b"\x06\x03\x55\x1d\x13\x01\x01\xff\x04\x02\x30\x00",
+];
+
+/// Returns whether `certificate` says that it signs no others; `webpki` does not look at that in a
+/// trusted certificate.
+fn denies_authority(certificate: &[u8]) -> bool {
+    NOT_AN_AUTHORITY.iter().any(|constraints| {
+        let mut places = certificate.windows(constraints.len());
+        places.any(|place| place == *constraints)
+    })
+}
+
+/// Returns whether a certificate was refused only because no authority has signed it, or because it is
+/// that of an authority itself.
+fn has_no_authority(error: &Error) -> bool {
+    let Error::InvalidCertificate(error) = error else {
         return false;
     };
-    cause.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
+    let is_authority = matches!(
+        error,
+        CertificateError::Other(OtherError(cause))
+            if cause.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
+    );
+    is_authority || *error == CertificateError::UnknownIssuer
 }
