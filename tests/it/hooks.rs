@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 
+use crate::attempts;
 use crate::command_runs::is_supported;
 use crate::docs::blocks;
 use crate::project::{FinishedCommand, Project, events};
@@ -502,6 +503,7 @@ fn what_a_hook_names_is_protected() {
         let project = project(&hooks, "exit 0")
             .file("src/check.sh", "exit 0")
             .file("src/my check.sh", "exit 0")
+            .file("src/tool/__main__.py", "")
             .link("src/link.sh", "../hooks/check.sh");
         let arguments = json!({"path": project.path(path), "content": "exit 1"});
         call(project, "write_file", &arguments)
@@ -519,6 +521,8 @@ fn what_a_hook_names_is_protected() {
         ("CHECK=src/check.sh sh -c 'sh $CHECK'", "src/check.sh"),
         ("python3 -c 'open(\"src/check.sh\")'", "src/check.sh"),
         ("sh src/missing.sh", "src/missing.sh"),
+        ("python3 -B src/tool", "src/tool/__main__.py"),
+        ("make -C src/tool check", "src/tool/Makefile"),
         ("sh src/.claude/check.sh", "src/.claude/check.sh"),
     ] {
         let denied = written(command, path);
@@ -673,6 +677,17 @@ fn a_hook_can_reject_an_answer() {
     );
     let control = voting_project("").success();
     assert!(events(&control, "submission_rejected").is_empty());
+}
+
+#[test]
+fn a_hook_about_an_answer_sees_the_attempt() {
+    let hook = "hooks: {AnswerSubmitted: ['if grep -q evil src/app.sh; then exit 2; fi']}\n";
+    for (word, code) in [("evil", 1), ("good", 0)] {
+        let all_replies = [attempts::replies(&attempts::change(word), "done", "agent1")];
+        let finished = attempts::project(&all_replies, hook).run();
+        assert_eq!(finished.code(), Some(code), "{}", finished.stderr());
+        assert_eq!(events(&finished, "hook_ran").len(), 1);
+    }
 }
 
 #[test]
