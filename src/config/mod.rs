@@ -17,8 +17,9 @@ use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::docker::DockerConfig;
 use crate::config::found_config::RestrictedUse;
 pub use crate::config::orchestrator::{
-    NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode, Strategy,
-    SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity, WriteMode,
+    DriftConflictPolicy, NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode,
+    Strategy, SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
+    WriteMode,
 };
 use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;

@@ -54,6 +54,8 @@ pub struct OrchestratorConfig {
     pub write_mode: WriteMode,
     /// The names that are delivered although git ignores them.
     pub deliver_ignored: FileGlobs,
+    /// What a delivery does about files that the user changed since the run began.
+    pub drift: DriftConflictPolicy,
     /// Whether agents only plan until the final phase, and the instruction for it.
     pub planning: PlanningMode,
     /// Whether agents keep plans of their tasks.
@@ -181,6 +183,20 @@ pub enum WriteMode {
     Legacy,
 }
 
+/// What a delivery does about files that the user changed since the run began, and that cannot be
+/// merged (`drift_conflict_policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriftConflictPolicy {
+    /// It leaves them as they are.
+    #[default]
+    Skip,
+    /// It delivers nothing.
+    Fail,
+    /// It offers the agents' versions, each for a choice by itself; without a user to ask, it leaves
+    /// the files as they are.
+    PreferPresenter,
+}
+
 /// Whether agents only plan until the final phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PlanningMode {
@@ -272,6 +288,7 @@ impl Default for OrchestratorConfig {
             skips_coordination: false,
             presentation: PresentationMode::default(),
             write_mode: WriteMode::default(),
+            drift: DriftConflictPolicy::default(),
             deliver_ignored: FileGlobs::default(),
             planning: PlanningMode::default(),
             task_planning: TaskPlanning::default(),

@@ -24,10 +24,10 @@ struct RootedPath {
 
 impl DeliveryPlan {
     /// Returns the choices that apply everything that does not conflict with the user's changes,
-    /// except for symlinks that lead out: the user chooses each of them by itself.
+    /// except for what the user chooses by itself.
     pub fn select_all(&self) -> Vec<DeliveryChoice> {
         let choice = |entry: &DeliveryEntry| {
-            if entry.is_outgoing_link {
+            if entry.consent.is_some() {
                 DeliveryChoice::Leave
             } else {
                 DeliveryChoice::Apply
@@ -180,7 +180,7 @@ fn ancestors(entry: &DeliveryEntry) -> impl Iterator<Item = RootedPath> + use<> 
 mod tests {
     use super::*;
     use crate::delivery::path_state::{PathState, RegularFileState};
-    use crate::delivery::plan::{ContentSource, DeliveryConflict};
+    use crate::delivery::plan::{ContentSource, DeliveryConflict, NeededConsent};
 
     fn path_state(letter: char) -> PathState {
         match letter {
@@ -208,7 +208,9 @@ mod tests {
                 theirs: path_state(kinds.next().unwrap()),
                 ours: path_state(kinds.next().unwrap()),
                 source: ContentSource::SourceDirectory,
-                is_outgoing_link: path.starts_with("out"),
+                consent: path
+                    .starts_with("out")
+                    .then_some(NeededConsent::OutgoingLink),
                 conflict: kinds.next().map(|_| DeliveryConflict::Changed),
             }
         };

@@ -39,15 +39,42 @@ pub struct DeliveryEntry {
     pub source: ContentSource,
     /// The change since the run began, if it prevents this one.
     pub conflict: Option<DeliveryConflict>,
-    /// Whether it is a symlink that leads out of its root, or to a name in it that agents may not
-    /// change. It is applied only if the user chooses it by itself.
-    pub is_outgoing_link: bool,
+    /// Why it is applied only if the user chooses it by itself, if that is so.
+    pub consent: Option<NeededConsent>,
 }
 
-/// Why a symlink that leads out is left alone, as the end of a sentence.
-pub const OUTGOING_LINK_REASON: &str = "the symlink leads out of the directory that was opened, or \
-                                        to a closed name in it; `massgen apply` applies it if you \
-                                        choose it with `c`";
+/// Why an entry is applied only if the user chooses it by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededConsent {
+    /// It is a symlink that leads out of its root, or to a name in it that agents may not change.
+    OutgoingLink,
+    /// It replaces this change of the user, or restores what they removed.
+    Drift(DeliveryConflict),
+}
+
+impl NeededConsent {
+    /// Returns the reason in a few words, as the end of a sentence about the entry.
+    pub fn label(self) -> &'static str {
+        match self {
+            NeededConsent::OutgoingLink => "leads out",
+            NeededConsent::Drift(DeliveryConflict::Removed) => "was removed by you",
+            NeededConsent::Drift(DeliveryConflict::Changed | DeliveryConflict::Delivered) => {
+                "has changes of yours"
+            }
+        }
+    }
+
+    /// Returns why the entry is left alone, as the end of a sentence.
+    pub fn reason(self) -> &'static str {
+        match self {
+            NeededConsent::OutgoingLink => {
+                "the symlink leads out of the directory that was opened, or to a closed name in it; \
+                 `massgen apply` applies it if you choose it with `c`"
+            }
+            NeededConsent::Drift(conflict) => conflict.reason(),
+        }
+    }
+}
 
 /// Location of the content of a file to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +123,14 @@ pub enum DeliveryConflict {
 }
 
 impl DeliveryConflict {
+    /// Returns whether the user made the change.
+    pub fn is_drift(self) -> bool {
+        match self {
+            DeliveryConflict::Changed | DeliveryConflict::Removed => true,
+            DeliveryConflict::Delivered => false,
+        }
+    }
+
     /// Returns why the path is left alone, as the end of a sentence.
     pub fn reason(self) -> &'static str {
         match self {
@@ -198,6 +233,15 @@ impl DeliveryEntry {
 }
 
 impl DeliveryPlan {
+    /// Lets the user choose what conflicts with their own changes, each entry by itself.
+    pub fn offer_drift(&mut self) {
+        for entry in &mut self.entries {
+            if entry.conflict.is_some_and(DeliveryConflict::is_drift) {
+                entry.consent = entry.conflict.take().map(NeededConsent::Drift);
+            }
+        }
+    }
+
     /// Returns the path of an entry.
     pub fn path(&self, entry: &DeliveryEntry) -> AbsPath {
         let root = self

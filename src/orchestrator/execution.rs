@@ -528,6 +528,7 @@ impl RunRequest {
             merge_bases: MergeBases::new(dir.join(run).join(BASES), until_ns),
             mode: self.config.delivery,
             on_failed_check: self.config.checks.on_failure,
+            drift: self.config.orchestrator.drift,
             reviewer: self.reviewer.clone(),
             stop: shutdown.graceful.clone(),
             events: events.downgrade(),

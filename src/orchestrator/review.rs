@@ -9,11 +9,13 @@ use tokio::sync::mpsc::WeakSender;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::DeliveryMode;
 use crate::config::checks::FailedCheckPolicy;
+use crate::config::{DeliveryMode, DriftConflictPolicy};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::HunkChoice;
-use crate::delivery::plan::{ContentSource, DeliveryEntry, DeliveryPlan, EntryAction};
+use crate::delivery::plan::{
+    ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
+};
 use crate::error::{Error, Result};
 use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
@@ -21,9 +23,11 @@ use crate::orchestrator::coordination_result::CoordinationEnd;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
+use crate::text::list_first;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::ApprovalRequest;
+use crate::world::delivery::contents::change_since_plan;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
@@ -38,6 +42,9 @@ use crate::world::io::locate::locate;
 use crate::world::io::tree_changes::WatchedTrees;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::store::delivery_names::names_of;
+
+/// The most paths that the reason of a refused delivery lists.
+const PATHS_LISTED_MAX: usize = 5;
 
 /// Channel to the user, for questions about a run. Clones share it.
 #[derive(Clone, Debug)]
@@ -203,6 +210,8 @@ pub struct DeliverySettings {
     pub mode: DeliveryMode,
     /// What happens to a delivery whose checks fail.
     pub on_failed_check: FailedCheckPolicy,
+    /// What happens to files that the user changed since the run began.
+    pub drift: DriftConflictPolicy,
     /// Reviews the delivery before it is applied. `None` applies everything.
     pub reviewer: Option<Reviewer>,
     /// Cancelled when the user wants to stop; then no further question is asked.
@@ -266,26 +275,8 @@ pub async fn deliver(
     hooks: Option<DeliveryHooks>,
     checked_trees: Option<WatchedTrees>,
 ) -> Result<DeliveryResult> {
-    let merge_bases = Some(deliveries.merge_bases.clone());
-    let delivery = Arc::clone(delivery);
-    let make_plan = {
-        let delivery = Arc::clone(&delivery);
-        move || {
-            let baseline = ConflictBaseline {
-                began_ns: i128::from(source.began_ns),
-                merge_bases,
-                partial: PartialFiles::default(),
-                earlier: EarlierFiles::default(),
-            };
-            let mut delivery_plan = plan(&delivery, &source, Some(&baseline))?;
-            merge(&delivery, &mut delivery_plan, &baseline)?;
-            if !delivery_plan.is_empty() {
-                delivery.write_source(&source)?;
-            }
-            Ok(delivery_plan)
-        }
-    };
-    let delivery_plan = run_blocking(make_plan).await?;
+    let (delivery, drift_policy) = (Arc::clone(delivery), deliveries.drift);
+    let delivery_plan = deliveries.plan_delivery(&delivery, source).await?;
     if delivery_plan.is_empty() {
         return Ok(DeliveryResult::default());
     }
@@ -293,7 +284,8 @@ pub async fn deliver(
     let (mut refusal, mut selected_by) = (None, None);
     let selection = match state {
         PresentationState::Complete => {
-            if let Some(DeliveryHooks { runner, overlay }) = hooks {
+            refusal = drift_refusal(drift_policy, &delivery_plan)?;
+            if let (None, Some(DeliveryHooks { runner, overlay })) = (&refusal, hooks) {
                 let payload = HookEventPayload::Delivery(Arc::clone(&delivery_plan));
                 let stop = &deliveries.stop;
                 refusal = hook_refusal(&runner, payload, Phase::Final, overlay, stop).await;
@@ -317,6 +309,15 @@ pub async fn deliver(
         // As late as possible, because the user may have changed something during the review.
         let is_as_checked = checked_trees.is_some_and(|trees| trees.are_unchanged());
         let mut delivery_plan = DeliveryPlan::clone(&delivery_plan);
+        let refusal = if refusal.is_none() && state == PresentationState::Complete {
+            drift_refusal(drift_policy, &delivery_plan)?
+        } else {
+            refusal
+        };
+        let selection = match &refusal {
+            None => selection,
+            Some(_) => DeliverySelection::take_none(&delivery_plan),
+        };
         let choices = select_hunks(
             &delivery,
             &mut delivery_plan,
@@ -329,15 +330,37 @@ pub async fn deliver(
         };
         let conflicts_dir = conflicts_dir.as_ref();
         let changes = apply(&delivery, &delivery_plan, &choices, origin, conflicts_dir)?;
-        Ok((changes, is_as_checked))
+        Ok(DeliveryResult {
+            changes,
+            refusal,
+            selected_by,
+            is_as_checked,
+        })
     };
-    let (changes, is_as_checked) = run_blocking(apply_selection).await?;
-    Ok(DeliveryResult {
-        changes,
-        refusal,
-        selected_by,
-        is_as_checked,
-    })
+    run_blocking(apply_selection).await
+}
+
+/// Returns why nothing of `plan` is applied, if `policy` requires that nothing has changed since
+/// the run began and the user has changed something.
+fn drift_refusal(policy: DriftConflictPolicy, plan: &DeliveryPlan) -> Result<Option<String>> {
+    match policy {
+        DriftConflictPolicy::Skip | DriftConflictPolicy::PreferPresenter => return Ok(None),
+        DriftConflictPolicy::Fail => {}
+    }
+    let mut drifted = Vec::new();
+    for entry in &plan.entries {
+        let conflict = match entry.conflict {
+            Some(conflict) => Some(conflict),
+            None => change_since_plan(plan, entry)?,
+        };
+        if conflict.is_some_and(DeliveryConflict::is_drift) {
+            drifted.push(plan.path(entry).to_string());
+        }
+    }
+    Ok((!drifted.is_empty()).then(|| {
+        let paths = list_first(&drifted, PATHS_LISTED_MAX);
+        format!("you changed {paths} since the run began (`drift_conflict_policy: fail`)")
+    }))
 }
 
 /// Returns what a resumed run delivered after `restart` restarts, before it was interrupted, with
@@ -453,9 +476,39 @@ impl DeliverySettings {
         run_blocking(start).await
     }
 
+    /// Plans the delivery of `source`, and records it.
+    async fn plan_delivery(
+        &self,
+        delivery: &Arc<OpenDelivery>,
+        source: DeliverySource,
+    ) -> Result<DeliveryPlan> {
+        let merge_bases = Some(self.merge_bases.clone());
+        let offers_drift =
+            self.drift == DriftConflictPolicy::PreferPresenter && self.reviewer.is_some();
+        let delivery = Arc::clone(delivery);
+        let make_plan = move || {
+            let baseline = ConflictBaseline {
+                began_ns: i128::from(source.began_ns),
+                merge_bases,
+                partial: PartialFiles::default(),
+                earlier: EarlierFiles::default(),
+            };
+            let mut delivery_plan = plan(&delivery, &source, Some(&baseline))?;
+            merge(&delivery, &mut delivery_plan, &baseline)?;
+            if offers_drift {
+                delivery_plan.offer_drift();
+            }
+            if !delivery_plan.is_empty() {
+                delivery.write_source(&source)?;
+            }
+            Ok(delivery_plan)
+        };
+        run_blocking(make_plan).await
+    }
+
     /// Returns the reviewer if the user is to select changes of `plan`.
     fn reviewer_of(&self, plan: &DeliveryPlan) -> Option<&Reviewer> {
-        let needs_answer = plan.entries.iter().any(|entry| entry.is_outgoing_link);
+        let needs_answer = plan.entries.iter().any(|entry| entry.consent.is_some());
         let is_reviewed = (self.mode != DeliveryMode::Auto || needs_answer)
             && !plan.reviewable_entries().is_empty();
         self.reviewer.as_ref().filter(|_| is_reviewed)

@@ -73,7 +73,7 @@ impl DeliveryReview {
             name: entry_name(plan, entry),
             action: entry.action(),
             changes: None,
-            hunk_selection: vec![!entry.is_outgoing_link],
+            hunk_selection: vec![entry.consent.is_none()],
         });
         let mut review = Self {
             delivery: Arc::clone(delivery),
@@ -168,8 +168,8 @@ impl DeliveryReview {
     pub(super) fn selection(&self, plan: &DeliveryPlan) -> DeliverySelection {
         let is_selected = |selected: &bool| *selected;
         let mut files = self.files.iter();
-        let has_outgoing_link = plan.entries.iter().any(|entry| entry.is_outgoing_link);
-        if !has_outgoing_link && files.all(|file| file.hunk_selection.iter().all(is_selected)) {
+        let needs_consent = plan.entries.iter().any(|entry| entry.consent.is_some());
+        if !needs_consent && files.all(|file| file.hunk_selection.iter().all(is_selected)) {
             return DeliverySelection::take_all(plan);
         }
         let mut selection = DeliverySelection::take_no_files(plan);
@@ -315,12 +315,13 @@ fn plan_warnings(plan: &DeliveryPlan) -> Vec<String> {
         let path = escape_name(&refusal.path.to_string());
         format!("`{path}` is refused: {}", refusal.reason)
     });
-    let links = plan.entries.iter().filter(|entry| entry.is_outgoing_link);
-    let links = links.map(|entry| {
-        let name = entry_name(plan, entry);
-        format!("`{name}` leads out: it is applied only if you select it")
+    let unselected = plan.entries.iter().filter_map(|entry| {
+        let (name, label) = (entry_name(plan, entry), entry.consent?.label());
+        Some(format!(
+            "`{name}` {label}: it is applied only if you select it"
+        ))
     });
-    let mut warnings: Vec<String> = links.chain(conflicts).chain(refused).collect();
+    let mut warnings: Vec<String> = unselected.chain(conflicts).chain(refused).collect();
     let hidden_count = warnings.len().saturating_sub(WARNINGS_MAX);
     warnings.truncate(WARNINGS_MAX);
     if hidden_count > 0 {

@@ -238,11 +238,11 @@ fn show_summary(
             output.warning(&format!("`{name}` is unchanged: {}", conflict.reason()));
         }
     }
-    for entry in plan.entries.iter().filter(|entry| entry.is_outgoing_link) {
-        let name = entry_name(plan, entry);
-        output.warning(&format!(
-            "`{name}` leads out: only `c` applies it, by itself"
-        ));
+    for entry in &plan.entries {
+        if let Some(consent) = entry.consent {
+            let (name, label) = (entry_name(plan, entry), consent.label());
+            output.warning(&format!("`{name}` {label}: only `c` applies it, by itself"));
+        }
     }
     for refusal in plan.refused.iter().take(REFUSALS_LISTED_MAX) {
         let reason = &refusal.reason;
@@ -270,10 +270,10 @@ fn ask_for_selection(
             let file_diff = difference(delivery, plan, entry)?;
             Ok((entry_name(plan, entry), file_diff))
         };
-    let is_outgoing = |(_, entry): &(usize, &DeliveryEntry)| entry.is_outgoing_link;
+    let needs_consent = |(_, entry): &(usize, &DeliveryEntry)| entry.consent.is_some();
     let file_choices = ask_about_files(
         &entries,
-        &is_outgoing,
+        &needs_consent,
         &mut read_difference,
         output,
         next_line,
@@ -288,11 +288,11 @@ fn ask_for_selection(
 }
 
 /// Asks about each of `files`; `read_difference` returns the name and the change of one. A file for
-/// which `is_outgoing` is true is only applied with an answer about it alone. `None` if the input
+/// which `needs_consent` is true is only applied with an answer about it alone. `None` if the input
 /// ends.
 pub(super) fn ask_about_files<F>(
     files: &[F],
-    is_outgoing: &dyn Fn(&F) -> bool,
+    needs_consent: &dyn Fn(&F) -> bool,
     read_difference: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
@@ -307,7 +307,7 @@ pub(super) fn ask_about_files<F>(
                 let remaining_files = files.iter().skip(file_choices.len());
                 let choices = remaining_files.enumerate().map(|(index, file)| {
                     // The first is the one that the answer is about.
-                    let is_left = index > 0 && is_outgoing(file);
+                    let is_left = index > 0 && needs_consent(file);
                     let choice = if is_left {
                         DeliveryChoice::Leave
                     } else {

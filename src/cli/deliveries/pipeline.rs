@@ -12,7 +12,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::run::runtime;
 use crate::config::storage_path::STATE_DIR;
-use crate::delivery::plan::{DeliveryPlan, OUTGOING_LINK_REASON};
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::grants::{hide_state, real_path};
@@ -192,9 +192,9 @@ pub(crate) fn may_change(file: &RelPath, root: &AbsPath, paths: &[AbsPath]) -> b
 pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
     let refusals = plan.refused.iter();
     let mut refusals = refusals.map(|refusal| (refusal.path.to_abs(), refusal.reason.as_str()));
-    let links = plan.entries.iter().filter(|entry| entry.is_outgoing_link);
-    let mut links = links.map(|entry| (plan.path(entry), OUTGOING_LINK_REASON));
-    let Some((path, reason)) = refusals.next().or_else(|| links.next()) else {
+    let left_alone = |entry: &DeliveryEntry| Some((plan.path(entry), entry.consent?.reason()));
+    let mut left_alone = plan.entries.iter().filter_map(left_alone);
+    let Some((path, reason)) = refusals.next().or_else(|| left_alone.next()) else {
         return Ok(());
     };
     let message = format!("`{path}` cannot be delivered: {reason}");

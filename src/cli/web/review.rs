@@ -29,7 +29,7 @@ use crate::cli::web::pipeline_review;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
 use crate::cli::web::reverted_files::{offer_reverted, reverted_json, split_reverted};
 use crate::cli::web::server_state::WebServer;
-use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, NeededConsent};
 use crate::error::{Error, Result};
 use crate::event::DeliveryRow;
 use crate::host::Host;
@@ -261,7 +261,8 @@ pub(super) fn plan_json(
         };
         let mut change = change_json(&file_diff, conflict, &host.cwd);
         if let Some(fields) = change.as_object_mut() {
-            fields.insert("leads_out".to_owned(), entry.is_outgoing_link.into());
+            let consent = entry.consent.map(NeededConsent::label);
+            fields.insert("consent".to_owned(), consent.into());
         }
         files.push(change);
     }

@@ -14,8 +14,9 @@ use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;
 use crate::config::{
-    NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode, Strategy,
-    SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity, WriteMode,
+    DriftConflictPolicy, NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode,
+    Strategy, SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
+    WriteMode,
 };
 use crate::text::single_line;
 
@@ -91,14 +92,9 @@ impl ConfigChecker<'_> {
                 Some(true) => PresentationMode::Skipped,
                 Some(false) | None => PresentationMode::Presented,
             },
-            write_mode: coordination_view
-                .as_ref()
-                .and_then(|view| view.text(&coordination::WRITE_MODE))
-                .map_or(WriteMode::default(), |text| match text.value {
-                    coordination::LEGACY_WRITE_MODE => WriteMode::Legacy,
-                    _ => WriteMode::Attempts,
-                }),
+            write_mode: write_mode(coordination_view.as_ref()),
             deliver_ignored: self.file_globs(&view, &orchestrator::DELIVER_IGNORED),
+            drift: drift_policy(coordination_view.as_ref()),
             planning: planning_mode(&view),
             task_planning: task_planning(&view),
             max_orchestration_restarts: coordination_view
@@ -282,6 +278,23 @@ fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
     injections_max
         .filter(|_| is_fairness_enabled)
         .and_then(|count| usize::try_from(count).ok())
+}
+
+fn write_mode(coordination: Option<&MappingView<'_>>) -> WriteMode {
+    let mode = coordination.and_then(|view| view.text(&coordination::WRITE_MODE));
+    match mode.map(|mode| mode.value) {
+        Some(coordination::LEGACY_WRITE_MODE) => WriteMode::Legacy,
+        _ => WriteMode::Attempts,
+    }
+}
+
+fn drift_policy(coordination: Option<&MappingView<'_>>) -> DriftConflictPolicy {
+    let policy = coordination.and_then(|view| view.text(&coordination::DRIFT_CONFLICT_POLICY));
+    match policy.map(|policy| policy.value) {
+        Some("fail") => DriftConflictPolicy::Fail,
+        Some("prefer_presenter") => DriftConflictPolicy::PreferPresenter,
+        _ => DriftConflictPolicy::Skip,
+    }
 }
 
 /// Returns how the winner is found. A config of MassGen that skips the vote has agents that answer

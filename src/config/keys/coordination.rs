@@ -38,6 +38,16 @@ pub(crate) const WRITE_MODE: TypedKey<Text> = TypedKey::optional(
 )
 .with_default("auto");
 
+pub(crate) const DRIFT_CONFLICT_POLICY: TypedKey<Text> = TypedKey::optional(
+    &["drift_conflict_policy"],
+    shape::one_of(&["skip", "fail", "prefer_presenter"]),
+    "What a delivery does about files that you changed since the run began and that cannot be \
+     merged. `skip` keeps your versions. `fail` delivers nothing. `prefer_presenter` offers the \
+     agents' versions in the review, and keeps yours where no one can be asked.",
+    Harmless,
+)
+.with_default("skip");
+
 pub(crate) const PLANNING_MODE_INSTRUCTION: TypedKey<Text> = TypedKey::optional(
     &["planning_mode_instruction"],
     shape::text(),
@@ -232,6 +242,7 @@ pub static COORDINATION: KeySection = KeySection {
     unknown_keys: UnknownKeys::Refused,
     keys: &[
         WRITE_MODE.row(),
+        DRIFT_CONFLICT_POLICY.row(),
         ENABLE_PLANNING_MODE.row(),
         PLANNING_MODE_INSTRUCTION.row(),
         MAX_ORCHESTRATION_RESTARTS.row(),
@@ -345,12 +356,6 @@ pub static COORDINATION: KeySection = KeySection {
             ValueShape::Any,
             "write them as `ask` or `deny` in `permissions`",
             IgnoredEffect::Restricts,
-        ),
-        ConfigKey::unsupported(
-            &["drift_conflict_policy"],
-            ValueShape::Any,
-            "a delivery never overwrites a file that you changed in the meantime",
-            IgnoredEffect::Convenience,
         ),
     ],
 };

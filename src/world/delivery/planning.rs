@@ -8,7 +8,8 @@ use rustix::fs::Mode;
 
 use crate::delivery::path_state::{PathState, RegularFileState};
 use crate::delivery::plan::{
-    ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, RefusalSource,
+    ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, NeededConsent,
+    RefusalSource,
 };
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath, RelPath};
@@ -265,7 +266,9 @@ impl LayerPlanner<'_> {
         };
         let outgoing: Vec<bool> = self.plan.entries.iter().map(is_outgoing).collect();
         for (entry, is_outgoing) in self.plan.entries.iter_mut().zip(outgoing) {
-            entry.is_outgoing_link |= is_outgoing;
+            if is_outgoing {
+                entry.consent = Some(NeededConsent::OutgoingLink);
+            }
         }
     }
 
@@ -651,7 +654,7 @@ impl LayerPlanner<'_> {
             ours,
             source: ContentSource::SourceDirectory,
             conflict,
-            is_outgoing_link: false,
+            consent: None,
         });
     }
 

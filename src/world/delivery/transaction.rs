@@ -13,7 +13,7 @@ use crate::delivery::hunks::{HunkChoice, apply_hunks};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{
     ContentOrigin, ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
-    OUTGOING_LINK_REASON, RefusalSource,
+    NeededConsent, RefusalSource,
 };
 use crate::error::{Error, Result};
 use crate::event::HunkCount;
@@ -312,12 +312,8 @@ fn report_changes(
             }
             (None, Some(conflict)) => Some(conflict.reason()),
             (None, None) if *possible_choice == DeliveryChoice::Leave => {
-                let is_outgoing = entry.is_outgoing_link;
-                Some(if is_outgoing {
-                    OUTGOING_LINK_REASON
-                } else {
-                    BLOCKED_REASON
-                })
+                let consent = entry.consent.map(NeededConsent::reason);
+                Some(consent.unwrap_or(BLOCKED_REASON))
             }
             (None, None) => Some(DECLINED_REASON),
         };
@@ -325,7 +321,13 @@ fn report_changes(
         if !entry.is_file() && mode_change.is_none() {
             continue;
         }
-        let is_conflict = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Changed));
+        let is_left_drift = || {
+            let is_drift = matches!(entry.consent, Some(NeededConsent::Drift(_)));
+            is_drift && *outcome != Some(SwapOutcome::Done)
+        };
+        let is_conflict = entry.conflict.is_some()
+            || matches!(outcome, Some(SwapOutcome::Changed))
+            || is_left_drift();
         let kept_file = match conflicts_dir {
             Some(conflicts_dir) if is_conflict => {
                 keep_agents_version(plan, entry, &path, conflicts_dir)

@@ -769,7 +769,7 @@ fn plan_entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEnt
         ours: to.clone(),
         source: ContentSource::SourceDirectory,
         conflict: None,
-        is_outgoing_link: false,
+        consent: None,
     }
 }
 

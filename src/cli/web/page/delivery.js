@@ -63,7 +63,7 @@ class DeliveryChoice {
   begin(reply) {
     if (this.reply === reply) return;
     this.reply = reply;
-    this.skipped = new Map(reply.files.filter((file) => reply.state === 'kept' || file.leads_out).map((file) => [file.path, 'all']));
+    this.skipped = new Map(reply.files.filter((file) => reply.state === 'kept' || file.consent).map((file) => [file.path, 'all']));
   }
 
   /** @param {DiffFile} file */
@@ -178,7 +178,7 @@ const commitButtons = (chosen) => [['merge', 'Merge all', 'with the history of t
 function applyBar(chosen, files) {
   const { files: fileCount, hunks } = chosen.counts(files);
   // What leads out is chosen by itself.
-  const all = (/** @type {boolean} */ isSelected) => () => files.filter((file) => !isSelected || !file.leads_out).forEach((file) => chosen.setFile(file, isSelected));
+  const all = (/** @type {boolean} */ isSelected) => () => files.filter((file) => !isSelected || !file.consent).forEach((file) => chosen.setFile(file, isSelected));
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
       @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Nothing is selected'}</button>

@@ -279,7 +279,7 @@ function fileSection(review, file, index, choices) {
       <h3 id="file-name-${index}" class="path"><bdi>${file.path}</bdi></h3>
       ${change ? html`<span class="chip">${change}</span>` : nothing}${file.state ? html`<span class="chip">${file.state === 'reverted' ? 'undone' : file.state}</span>` : nothing}
       ${file.undone ? html`<span class="chip">${icon('undo')} undone</span>` : nothing}
-      ${file.details ? html`<span class="chip tone-ask">${file.details}</span>` : nothing}${file.leads_out ? html`<span class="chip tone-ask">leads out: select it by itself</span>` : nothing}
+      ${file.details ? html`<span class="chip tone-ask">${file.details}</span>` : nothing}${file.consent ? html`<span class="chip tone-ask">${file.consent}: select it by itself</span>` : nothing}
       ${reason ? html`<span class="chip tone-ask">${icon('lock')} ${reason}</span>` : nothing}
       ${countsText(file.hunks)}<span class="grow"></span>
       <label class="check"><input type="checkbox" .checked=${review.viewed.has(file.path)} @change=${() => review.toggleViewed(file)}> Viewed<span class="hidden"> ${file.path}</span></label></header>
