@@ -19,6 +19,13 @@ pub enum DeliveryEvent {
         /// The agent.
         agent: AgentId,
     },
+    /// What the final agent presented does not count: its answer is delivered as it was voted on.
+    AnswerKept {
+        /// The agent.
+        agent: AgentId,
+        /// The reason.
+        reason: String,
+    },
     /// The final answer.
     FinalAnswer {
         /// The agent.
@@ -56,6 +63,7 @@ impl DeliveryEvent {
     /// The names in the JSON form.
     pub(super) const NAMES: &[&str] = &[
         "final_started",
+        "answer_kept",
         "final_answer",
         "delivered",
         "checking",
@@ -66,6 +74,7 @@ impl DeliveryEvent {
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             DeliveryEvent::FinalStarted { agent }
+            | DeliveryEvent::AnswerKept { agent, .. }
             | DeliveryEvent::FinalAnswer { agent, .. }
             | DeliveryEvent::Checking { agent, .. }
             | DeliveryEvent::Checked { agent, .. } => Some(agent),

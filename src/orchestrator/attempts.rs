@@ -144,7 +144,7 @@ impl Attempt {
     }
 
     /// Returns what a delivery of the present state would change.
-    async fn plan(&self) -> Result<DeliveryPlan> {
+    pub(super) async fn plan(&self) -> Result<DeliveryPlan> {
         let state = Arc::clone(&self.0);
         run_blocking(move || {
             state.overlay.sync_layers()?;

@@ -33,7 +33,7 @@ use crate::world::access::policy::GatePolicy;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
 use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::{self, ActionOutcome};
-use crate::world::io::clock::milliseconds;
+use crate::world::io::clock::{self, milliseconds};
 use crate::world::io::file_change::FileChange;
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -42,6 +42,9 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 /// Maximum length of the end of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
+
+/// How far the clock that stamps files may lag behind the time of day, in nanoseconds.
+const CLOCK_TICK_NS: i128 = 20_000_000;
 
 /// The directory of programs in a Python virtual environment.
 const VENV_PROGRAMS: &str = "bin";
@@ -414,6 +417,23 @@ impl CheckEnvironment {
             Err(_) => not_run("internal error in massgen".to_owned()),
         }
     }
+}
+
+/// Returns when checks that run now begin, in nanoseconds since 1970, by the clock of file
+/// timestamps.
+pub(super) fn checks_begin_ns() -> i128 {
+    i128::from(clock::now().unix_nanoseconds()) - CLOCK_TICK_NS
+}
+
+/// Returns why the work does not pass the required checks, if it does not.
+pub(super) fn failure_of_checks(results: &CheckResults, deadline: &RunDeadline) -> Option<String> {
+    let failure = results.failed_requirements()?;
+    let is_interrupted = deadline.stop.is_cancelled() && !results.has_failed();
+    Some(if is_interrupted {
+        "interrupted before all checks had finished".to_owned()
+    } else {
+        failure
+    })
 }
 
 /// Returns whether agents may write to `path` or decide what it leads to, so that what is there may

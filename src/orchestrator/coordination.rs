@@ -22,7 +22,7 @@ use crate::check_results::CheckResults;
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::attempts::Attempt;
-use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedFiles};
+use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedFiles, checks_begin_ns};
 use crate::orchestrator::coordination_result::{
     AcceptedAnswer, CoordinationEnd, CoordinationResult, CountedVote,
 };
@@ -37,15 +37,11 @@ use crate::prompts::call_answers;
 use crate::prompts::{self, AnswerView};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
-use crate::world::io::clock;
 use crate::world::io::event_queue::QueuedEvent;
 
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
 /// per agent.
 const SUBMISSIONS_MAX: usize = 64;
-
-/// How far the clock that stamps files may lag behind the time of day, in nanoseconds.
-const CLOCK_TICK_NS: i128 = 20_000_000;
 
 /// An agent that takes part.
 #[derive(Debug)]
@@ -548,14 +544,13 @@ impl Coordinator<'_> {
         };
         let recorded_results = self.recorded_check_results.remove(&label);
         let is_recorded = recorded_results.is_some();
-        let began_ns = i128::from(clock::now().unix_nanoseconds()) - CLOCK_TICK_NS;
         let answer = UncheckedAnswer {
             agent,
             label,
             content,
             plan,
             snapshot,
-            checks_began_ns: (!is_recorded).then_some(began_ns),
+            checks_began_ns: (!is_recorded).then(checks_begin_ns),
         };
         let runner = self.check_runner.cloned();
         let (deadline, events) = (self.check_deadline.clone(), self.events.clone());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::agent::deadline::StopCause;
-use crate::answer_changes::AnswerChanges;
+use crate::answer_changes::{AnswerChanges, ChangeLayers};
 use crate::ballot::VoteTally;
 use crate::check_results::{CheckResult, CheckResults, CheckStanding};
 use crate::id::{AgentNumber, AnswerLabel};
@@ -78,6 +78,12 @@ impl AcceptedAnswer {
         results.is_none_or(|results| results.standing() == CheckStanding::Holds)
     }
 
+    /// Returns the layers with what it changes.
+    pub fn layers(&self) -> ChangeLayers {
+        let changes = self.changes.as_ref();
+        changes.map_or_else(ChangeLayers::default, |changes| changes.layers.clone())
+    }
+
     /// Returns when the checks on its changes began, in nanoseconds since 1970, if they passed in
     /// this process and saw all of the changes.
     pub fn checked_since_ns(&self) -> Option<i128> {
@@ -116,7 +122,7 @@ impl AcceptedAnswer {
                 .changes
                 .as_ref()
                 .map(|changes| changes.diff.as_str().into()),
-            layers: self.changes.as_ref().map(|changes| changes.layers.clone()),
+            layers: self.changes.as_ref().map(|_| self.layers()),
             check_results: self.check_results.clone(),
         }
     }

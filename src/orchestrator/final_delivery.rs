@@ -11,11 +11,11 @@ use tokio::sync::mpsc::Sender;
 use crate::agent::calls::ToolEffects;
 use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::{ModelSession, emit};
-use crate::answer_changes::{AnswerChanges, ChangeLayers};
+use crate::answer_changes::ChangeLayers;
 use crate::check_results::CheckResult;
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, InputChannel, RunEvent};
-use crate::orchestrator::check_runner::CheckTarget;
+use crate::orchestrator::check_runner::{CheckTarget, failure_of_checks};
 use crate::orchestrator::coordination_result::{
     AcceptedAnswer, CoordinationEnd, CoordinationResult,
 };
@@ -92,6 +92,8 @@ pub struct FinalPhaseInput<'a> {
     pub restart: u32,
     /// The deadline.
     pub deadline: &'a RunDeadline,
+    /// Why the answer is delivered and not what was presented, if the record of the run says so.
+    pub kept_answer: Option<String>,
 }
 
 /// Delivers what the winning answer changed in its attempt, or only offers it if the coordination
@@ -99,10 +101,9 @@ pub struct FinalPhaseInput<'a> {
 pub async fn deliver_answer(
     team: &AgentTeam,
     input: FinalPhaseInput<'_>,
-    changes: &AnswerChanges,
+    answer: &AcceptedAnswer,
 ) -> Result<FinalPhaseResult> {
     let end = input.coordination.end;
-    let answer = input.coordination.answers.get(&input.member.number);
     let FinalPhaseInput {
         member,
         connection,
@@ -111,23 +112,10 @@ pub async fn deliver_answer(
         deadline,
         ..
     } = input;
-    let layers = &changes.layers;
-    let view = match team.hooks(member)? {
-        Some(_) => {
-            let purpose = OverlayPurpose::Final(restart);
-            team.open_overlay(member, purpose, layers).await?.0
-        }
-        None => None,
-    };
     let delivery = FinalDelivery {
         team,
         member,
-        content: DeliveryContent::Answer {
-            layers: layers.clone(),
-            view,
-            checked_since_ns: answer.and_then(AcceptedAnswer::checked_since_ns),
-            settled_checks: answer.map_or_else(Vec::new, AcceptedAnswer::results_with_fixed_files),
-        },
+        content: answer_content(team, member, answer, restart).await?,
         is_as_checked: false,
         open_delivery: team.start_delivery().await?,
         state: PresentationState::from_end(end),
@@ -139,6 +127,29 @@ pub async fn deliver_answer(
     delivery
         .complete(effects, stored_answer, end, deadline)
         .await
+}
+
+/// Returns the content of a delivery of what `answer` changes.
+pub(super) async fn answer_content(
+    team: &AgentTeam,
+    member: &TeamMember,
+    answer: &AcceptedAnswer,
+    restart: u32,
+) -> Result<DeliveryContent> {
+    let layers = answer.layers();
+    let view = match team.hooks(member)? {
+        Some(_) => {
+            let purpose = OverlayPurpose::View(restart);
+            team.open_overlay(member, purpose, &layers).await?.0
+        }
+        None => None,
+    };
+    Ok(DeliveryContent::Answer {
+        layers,
+        view,
+        checked_since_ns: answer.checked_since_ns(),
+        settled_checks: answer.results_with_fixed_files(),
+    })
 }
 
 /// Records the write paths of `member` without anything to deliver, so that the user can apply one
@@ -336,13 +347,8 @@ impl FinalDelivery<'_> {
         let (agent, target) = (&self.member.id, CheckTarget::Delivery { settled });
         let results = check_runner.run_checks(agent, target, deadline, events);
         let results = results.await;
-        let Some(failure) = results.failed_requirements() else {
+        let Some(reason) = failure_of_checks(&results, deadline) else {
             return Ok(());
-        };
-        let reason = if deadline.stop.is_cancelled() && !results.has_failed() {
-            "interrupted before all checks had finished".to_owned()
-        } else {
-            failure
         };
         let (Some((settings, _)), Some(delivery)) =
             (self.team.delivery_settings(), self.open_delivery)
@@ -416,7 +422,6 @@ impl FinalDelivery<'_> {
         work_result.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
-    /// Returns the directories that are not part of an answer, as paths below a workspace.
     /// Delivers the source directory that `source_for` returns for each write path.
     async fn deliver(
         &mut self,
@@ -502,6 +507,7 @@ pub(super) async fn recover_result(
         stored_answer,
         restart,
         deadline,
+        kept_answer,
         ..
     } = input;
     let (Some(conversation), Some((settings, _))) =
@@ -534,6 +540,7 @@ pub(super) async fn recover_result(
     Ok(Some(FinalPhaseResult {
         text: conversation
             .last_presented_text()
+            .filter(|_| kept_answer.is_none())
             .map_or_else(|| Arc::clone(stored_answer), |text| text.trim().into()),
         rows: with_fingerprints(rows, user_tree_gate).await?,
         selected_by: None,

@@ -187,12 +187,13 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
         }
         // Before the conversations of the coordination take their recorded parts.
         let selection = turn.begin_selection()?;
+        let kept_answer = turn.recorded_kept_answer();
         let coordination = turn.coordinate(&task, restart, &deadline).await?;
         let (mut end, mut session) = (coordination.end, None);
         let winner = turn.select_winner(&coordination, selection, &deadline);
         if let Some(winner) = winner.await? {
             let final_result = turn
-                .run_final_phase(&coordination, winner, restart, &deadline)
+                .run_final_phase(&coordination, winner, restart, &deadline, kept_answer)
                 .await?;
             rows.extend(final_result.rows);
             selected_by = final_result.selected_by.or(selected_by);
@@ -387,6 +388,12 @@ impl PreparedTurn {
         Some(&changes.layers)
     }
 
+    /// Returns why the record of the next coordination keeps the answer of its winner, if it does.
+    fn recorded_kept_answer(&self) -> Option<String> {
+        let recorded = self.replay.as_ref()?.coordinations.front()?;
+        recorded.kept_answer.clone()
+    }
+
     /// Runs the final phase, or returns the stored answer if no final phase is needed: if the run
     /// was stopped, or if a winner that is the only agent, or whose presentation the config skips,
     /// has no write path and no other work left.
@@ -396,13 +403,13 @@ impl PreparedTurn {
         winner: AnswerLabel,
         restart: u32,
         deadline: &RunDeadline,
+        kept_answer: Option<String>,
     ) -> Result<FinalPhaseResult> {
         let number = winner.agent;
         let member = self.member(number)?;
         let accepted_answer = coordination.answers.get(&winner.agent);
         let stored_answer = accepted_answer.map(|answer| Arc::clone(&answer.content));
         let stored_answer = stored_answer.unwrap_or_else(|| Arc::from(""));
-        let changes = accepted_answer.and_then(|answer| answer.changes.as_ref());
         let rules = &self.config.orchestrator;
         let may_skip_presentation = match rules.presentation {
             PresentationMode::Always => false,
@@ -419,9 +426,9 @@ impl PreparedTurn {
             && !has_more_work
             && write_roots(&member.grants).is_empty();
         let presents = has_more_work || rules.presentation == PresentationMode::Always;
-        let changes = changes.filter(|_| !presents);
+        let unpresented = accepted_answer.filter(|answer| answer.changes.is_some() && !presents);
         let is_stopped = coordination.end != CoordinationEnd::Agreed;
-        if is_stopped && changes.is_none() || skips_presentation {
+        if is_stopped && unpresented.is_none() || skips_presentation {
             return Ok(FinalPhaseResult::from_stored_answer(
                 stored_answer,
                 coordination.end,
@@ -447,13 +454,14 @@ impl PreparedTurn {
             stored_answer,
             restart,
             deadline,
+            kept_answer,
         };
         let final_phase = async {
             if let Some(result) = recover_result(team, &input).await? {
                 return Ok(result);
             }
-            match changes {
-                Some(changes) => deliver_answer(team, input, changes).await,
+            match unpresented {
+                Some(answer) => deliver_answer(team, input, answer).await,
                 None => present_and_deliver(team, input).await,
             }
         };

@@ -29,6 +29,7 @@ const SLOW_MIN: Duration = Duration::from_secs(1);
 /// Prefixes of overlay directory names; a number follows.
 const FINAL_PREFIX: &str = "stage";
 const CHECK_PREFIX: &str = "check";
+const VIEW_PREFIX: &str = "view";
 const ATTEMPT_PREFIX: &str = "attempt";
 /// Prefix of the names of the directories of answers; the number of restarts follows.
 const ANSWERS_PREFIX: &str = "answers";
@@ -40,6 +41,8 @@ pub enum OverlayPurpose {
     Final(u32),
     /// A check; its changes are discarded.
     Check(usize),
+    /// What hooks see of the delivery after this number of restarts.
+    View(u32),
     /// The attempt of an agent after this many restarts.
     Attempt(u32, AgentNumber),
 }
@@ -49,7 +52,9 @@ impl OverlayPurpose {
     fn author(self) -> &'static str {
         match self {
             OverlayPurpose::Attempt(..) => "each agent",
-            OverlayPurpose::Final(_) | OverlayPurpose::Check(_) => "the final agent",
+            OverlayPurpose::Final(_) | OverlayPurpose::Check(_) | OverlayPurpose::View(_) => {
+                "the final agent"
+            }
         }
     }
 }
@@ -122,8 +127,10 @@ impl OverlayFactory {
             PendingDelivery::Undelivered => OverlayCleanup::WorkDirectories,
         };
         overlay::clear_overlays(&self.directory, FINAL_PREFIX, cleanup)?;
-        overlay::clear_overlays(&self.directory, ATTEMPT_PREFIX, OverlayCleanup::All)?;
-        overlay::clear_overlays(&self.directory, CHECK_PREFIX, OverlayCleanup::All)
+        for prefix in [ATTEMPT_PREFIX, CHECK_PREFIX, VIEW_PREFIX] {
+            overlay::clear_overlays(&self.directory, prefix, OverlayCleanup::All)?;
+        }
+        Ok(())
     }
 
     /// Removes the overlay for `purpose`, which nothing uses any more.
@@ -164,7 +171,9 @@ impl OverlayFactory {
                 changes: &changes,
                 copies: match purpose {
                     OverlayPurpose::Attempt(..) => factory.attempts_max,
-                    OverlayPurpose::Final(_) | OverlayPurpose::Check(_) => 1,
+                    OverlayPurpose::Final(_)
+                    | OverlayPurpose::Check(_)
+                    | OverlayPurpose::View(_) => 1,
                 },
             })
         };
@@ -232,6 +241,7 @@ impl OverlayFactory {
         self.directory.join(match purpose {
             OverlayPurpose::Final(restart) => format!("{FINAL_PREFIX}{restart}"),
             OverlayPurpose::Check(number) => format!("{CHECK_PREFIX}{number}"),
+            OverlayPurpose::View(restart) => format!("{VIEW_PREFIX}{restart}"),
             OverlayPurpose::Attempt(restart, agent) => {
                 format!("{ATTEMPT_PREFIX}{restart}-{agent}")
             }

@@ -34,6 +34,8 @@ pub struct RecordedCoordination {
     pub changes: BTreeMap<AnswerLabel, AnswerChanges>,
     /// The winner, and what decided for it.
     pub selection: Option<(AnswerLabel, WinnerReason)>,
+    /// Why that answer is delivered and not what the winner presented, if that is so.
+    pub kept_answer: Option<String>,
     /// How it ended.
     pub ending: RecordedEnding,
 }

@@ -177,6 +177,10 @@ impl ReplayPlanner {
             self.phase = EventPhase::Final;
             self.presenter = Some(agent.clone());
             self.open_conversation(agent);
+        } else if let DeliveryEvent::AnswerKept { reason, .. } = event {
+            if let Some(coordination) = self.plan.coordinations.back_mut() {
+                coordination.kept_answer = Some(reason.clone());
+            }
         } else if let DeliveryEvent::FinalAnswer { .. } = event {
             self.is_concluded = true;
         }

@@ -735,14 +735,15 @@ impl AgentView {
     fn apply_delivery_event(&mut self, event: &DeliveryEvent, at: EventPosition) {
         match event {
             DeliveryEvent::FinalStarted { .. } => self.note("presents the final answer", at),
+            DeliveryEvent::AnswerKept { reason, .. } => {
+                self.note(&format!("keeps the answer that was voted on: {reason}"), at);
+            }
             DeliveryEvent::Checking { check, .. } => {
                 self.set_activity(AgentActivity::Checking(check.clone()), at);
             }
             DeliveryEvent::Checked { finding, .. } => {
-                self.note(
-                    &format!("check {}: {}", finding.check, finding.verdict.word()),
-                    at,
-                );
+                let verdict = finding.verdict.word();
+                self.note(&format!("check {}: {verdict}", finding.check), at);
                 self.end_activity(at);
             }
             DeliveryEvent::FinalAnswer { .. } => self.end_activity(at),

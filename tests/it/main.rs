@@ -12,6 +12,7 @@
     reason = "tests prepare a disk and look at it, and start the real binary"
 )]
 
+mod attempt_deliveries;
 mod dashboard;
 mod decoding;
 mod helper_driver;

@@ -252,6 +252,11 @@ fn delivery_line(event: &DeliveryEvent) -> Option<EventLine> {
             "presents",
             "the final answer".to_owned(),
         )),
+        DeliveryEvent::AnswerKept { reason, .. } => Some(EventLine::new(
+            TextStyle::Warn,
+            "keeps",
+            format!("the answer that was voted on: {reason}"),
+        )),
         DeliveryEvent::FinalAnswer { .. } | DeliveryEvent::Delivered { .. } => None,
     }
 }

@@ -579,31 +579,44 @@ impl AgentTeam {
         let Some(overlay) = overlay else {
             return Ok(None);
         };
+        let attempt = self.attempt(member, &overlay, restart)?;
         let has_processes = commands.is_some()
             || self.program_environment(member).is_some()
             || member.config.backend.external_agent.is_some();
         if has_processes && !overlay.is_fully_visible() {
             return Err(Error::new(ErrorKind::Environment, HIDDEN_LAYER));
         }
+        Ok(attempt.map(|attempt| BegunAttempt {
+            attempt,
+            notes,
+            origin,
+        }))
+    }
+
+    /// Returns the attempt of `member` that works on `overlay`.
+    pub(in crate::orchestrator) fn attempt(
+        &self,
+        member: &TeamMember,
+        overlay: &WriteOverlay,
+        restart: u32,
+    ) -> Result<Option<Attempt>> {
         // What earlier turns left in the workspace is not part of an answer.
         let workspace_copy = if self.inherits_workspace {
             None
         } else {
-            self.workspace_copy(member, &overlay)?
+            self.workspace_copy(member, overlay)?
         };
         let permissions = grants::permission_manager(&member.grants, Phase::Attempt);
-        let attempt = Attempt::new(
-            overlay,
-            permissions,
-            workspace_copy,
-            overlays.clone(),
-            restart,
-            &self.config,
-        );
-        Ok(Some(BegunAttempt {
-            attempt,
-            notes,
-            origin,
+        Ok(self.overlays().map(|overlays| {
+            let (overlay, overlays) = (overlay.clone(), overlays.clone());
+            Attempt::new(
+                overlay,
+                permissions,
+                workspace_copy,
+                overlays,
+                restart,
+                &self.config,
+            )
         }))
     }
 
