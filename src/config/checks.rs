@@ -1,6 +1,7 @@
 //! The configuration of the commands that check answers.
 
 use crate::check_results::CheckRequirement;
+use crate::config::command_line::CommandLineConfig;
 use crate::config::file_globs::FileGlobs;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::text::single_line;
@@ -15,7 +16,7 @@ pub(crate) const CHECK_NAME_CHARS_MAX: usize = 60;
 pub const PARALLEL_CHECKS_DEFAULT: usize = 4;
 
 /// The checks of answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ChecksConfig {
     /// The commands, in the order of the file. Names are unique.
     pub list: Vec<CheckConfig>,
@@ -25,6 +26,8 @@ pub struct ChecksConfig {
     pub on_failure: FailedCheckPolicy,
     /// The sandbox level from the command line; `None` uses that of the agent's commands.
     pub sandbox: Option<SandboxLevelChoice>,
+    /// The commands like which checks run; `None` uses those of the agent whose work is checked.
+    pub commands: Option<CommandLineConfig>,
 }
 
 impl Default for ChecksConfig {
@@ -34,6 +37,7 @@ impl Default for ChecksConfig {
             parallel: PARALLEL_CHECKS_DEFAULT,
             on_failure: FailedCheckPolicy::default(),
             sandbox: None,
+            commands: None,
         }
     }
 }

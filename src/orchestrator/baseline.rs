@@ -15,7 +15,9 @@ impl PreparedTurn {
     pub(super) async fn check_baseline(&self, deadline: &RunDeadline) -> Result<()> {
         // A run that follows a recording has begun already.
         let runner = self.team.check_runner().filter(|_| self.replay.is_none());
-        let (Some(runner), Some(member)) = (runner, self.team.members.first()) else {
+        // A role begins with what has passed them.
+        let member = self.team.members.first().filter(|member| !member.is_role());
+        let (Some(runner), Some(member)) = (runner, member) else {
             return Ok(());
         };
         let checks = &self.config.checks;

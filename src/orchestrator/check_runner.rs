@@ -75,6 +75,17 @@ pub struct CheckedAgent {
     pub environment: Option<ExecEnvironment>,
     /// The directories of its workspace that are not part of what it would deliver.
     pub left_out: Vec<&'static str>,
+    /// How checks see its workspace.
+    pub files: CheckedWorkspace,
+}
+
+/// How checks see an agent's workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckedWorkspace {
+    /// A copy of its files is laid over the write path, unless they are the changes of an attempt.
+    Copy,
+    /// It is a checkout of the whole project, and is itself the tree that is checked.
+    Tree,
 }
 
 /// Target of a check.
@@ -279,6 +290,7 @@ impl CheckRunner {
             .clone()
             .ok_or_else(|| check_error("no sandbox is available for checks"))?;
         let (snapshot, layers) = match check_target {
+            _ if checked_agent.files == CheckedWorkspace::Tree => (None, ChangeLayers::default()),
             CheckTarget::Answer(Ok(CheckedFiles::Copy(snapshot))) => {
                 (snapshot, ChangeLayers::default())
             }

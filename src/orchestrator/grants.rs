@@ -19,6 +19,7 @@ use crate::permissions::grant::{
 };
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
+use crate::permissions::protected::PROTECTED_NAMES;
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
 use crate::world::git::ownership::{LinkedRepository, linked_repository};
@@ -479,6 +480,30 @@ pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
 /// Resolves `path`, whether or not it exists.
 pub fn real_path(path: &AbsPath) -> Result<RealPath> {
     locate(path).map(LocatedPath::into_real)
+}
+
+/// Returns the grants of checks on the work of `agent`, which has `grants`: in a role of a pipeline
+/// they have the checkout that is its workspace.
+pub fn check_grants(
+    agent: &AgentConfig,
+    workspace: Option<&AbsPath>,
+    grants: &[Grant],
+) -> Result<Vec<Grant>> {
+    match (&agent.folder_guard, workspace) {
+        (FolderGuard::Role { .. }, Some(checkout)) => Ok(vec![checkout_grant(checkout)?]),
+        (FolderGuard::Role { .. }, None) | (FolderGuard::Off | FolderGuard::On { .. }, _) => {
+            Ok(grants.to_vec())
+        }
+    }
+}
+
+/// Returns the grant of checks to the checkout `dir` of a pipeline: no name in it is the user's own.
+pub fn checkout_grant(dir: &AbsPath) -> Result<Grant> {
+    let unprotected = PROTECTED_NAMES.iter().map(|name| (*name).to_owned());
+    Ok(Grant {
+        unprotected: unprotected.collect(),
+        ..Grant::tree(real_path(dir)?, GrantKind::Context, Permission::Write)
+    })
 }
 
 /// Returns the descriptions of the grants for the model's system message in this phase.

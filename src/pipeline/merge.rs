@@ -7,23 +7,21 @@ use tokio::time::Instant;
 
 use crate::agent::deadline::RunDeadline;
 use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
-use crate::config::command_line::CommandLineConfig;
 use crate::error::{ExitStatus, Result};
 use crate::event::{PipelineEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedAgent};
+use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedAgent, CheckedWorkspace};
 use crate::orchestrator::environments::{AgentEnvironments, EnvironmentSpec, EnvironmentSpecs};
 use crate::orchestrator::execution::validate_checks;
-use crate::orchestrator::grants::real_path;
+use crate::orchestrator::grants::checkout_grant;
 use crate::orchestrator::overlays::OverlayFactory;
 use crate::orchestrator::team::command_config_of_checks;
 use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission};
-use crate::permissions::protected::PROTECTED_NAMES;
+use crate::permissions::grant::Grant;
 use crate::pipeline::commit::ANSWER_CHARS_MAX;
 use crate::pipeline::repository::{CUMULATIVE_FILE, SHARED_FILE};
-use crate::pipeline::role_instance::WriteScope;
+use crate::pipeline::role_instance::{WriteScope, common_commands};
 use crate::pipeline::stage_run::{StageOutcome, StageResult, StageRun, StageTask};
 use crate::pipeline::{PipelineRun, PipelineStop};
 use crate::roles::built_in::UNDERSTAND;
@@ -427,6 +425,7 @@ impl PipelineRun {
             grants,
             environment,
             left_out: Vec::new(),
+            files: CheckedWorkspace::Tree,
         };
         let checked_agents = BTreeMap::from([(agent.clone(), checked_agent)]);
         let (executable, env) = (&self.context.host.executable, &self.context.host.env);
@@ -440,16 +439,9 @@ impl PipelineRun {
     fn prepare_checks(&self, agent: &AgentId, dir: &AbsPath) -> Result<CheckSetup> {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
-        // Whoever's work is merged, code of all agents runs in the checks.
-        let agents = self.config.agents.iter();
-        let commands = CommandLineConfig::common(agents.map(|agent| agent.commands.as_ref()));
+        let commands = common_commands(&self.config);
         let command_config = command_config_of_checks(Some(&commands), self.config.checks.sandbox);
-        // No name in the checkout is the user's own.
-        let unprotected = PROTECTED_NAMES.iter().map(|name| (*name).to_owned());
-        let grants = vec![Grant {
-            unprotected: unprotected.collect(),
-            ..Grant::tree(real_path(dir)?, GrantKind::Context, Permission::Write)
-        }];
+        let grants = vec![checkout_grant(dir)?];
         let spec = EnvironmentSpec {
             id: agent,
             config: &command_config,

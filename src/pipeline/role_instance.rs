@@ -2,6 +2,7 @@
 //! limits. The rights of roles are enforced only by that config; external agents on which it cannot
 //! enforce them are rejected.
 
+use crate::config::command_line::CommandLineConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::AgentProtocolKind;
 use crate::config::{AgentConfig, Config};
@@ -205,12 +206,16 @@ pub(super) fn instance_config(
             directories,
         )?);
     }
+    let checks_run_like = common_commands(config);
     let mut config = config.clone();
     config.agents = agents;
     config.workflow = None;
     config.session_id = None;
-    // Checks decide whether work is merged, not which answer wins.
-    config.checks.list.clear();
+    if let [_] = stage.agents.as_slice() {
+        // Its work is checked when it is merged.
+        config.checks.list.clear();
+    }
+    config.checks.commands = Some(checks_run_like);
     config.orchestrator.session_storage = StoragePath::Absolute(directories.sessions.clone());
     let usage = directories.usage;
     let limits_left = config
@@ -219,6 +224,12 @@ pub(super) fn instance_config(
     // Copies work at the same time, so they share what is left.
     config.limits = limits_left.divided_by(instance.copies);
     Ok(config)
+}
+
+/// Returns how checks run in a pipeline: whoever's work is checked, code of all agents runs in them.
+pub(super) fn common_commands(config: &Config) -> CommandLineConfig {
+    let agents = config.agents.iter();
+    CommandLineConfig::common(agents.map(|agent| agent.commands.as_ref()))
 }
 
 fn instance_agent(

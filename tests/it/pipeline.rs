@@ -788,8 +788,8 @@ fn the_agents_of_a_pipeline_are_listed_in_the_order_of_the_config() {
     assert_eq!(listed, ["understand", "implementer"]);
 }
 
-#[test]
-fn a_role_can_be_a_team_that_votes() {
+/// Runs a pipeline whose planner is a team that votes for ben; `rest` goes to the config.
+fn run_team_role(rest: &str) -> FinishedCommand {
     let answers = |name: &str| {
         let write = write_call("planner/PLAN.md", name);
         format!(
@@ -803,12 +803,23 @@ fn a_role_can_be_a_team_that_votes() {
         agent("ann", "", &answers("ann")),
         agent("ben", "", &answers("ben")),
     ];
-    let config = pipeline_config(
-        "stages: [{role: planner, agents: [ann, ben]}]\nproject: none",
-        &agents,
-        "",
-    );
-    let finished = Project::new().config(&config).args(["go"]).success();
+    let keys = "stages: [{role: planner, agents: [ann, ben]}]\nproject: none";
+    let config = pipeline_config(keys, &agents, rest);
+    Project::new().config(&config).args(["go"]).success()
+}
+
+#[test]
+fn the_answers_of_a_team_are_checked_before_its_vote() {
+    let check = "checks: [{name: sees, command: 'test -e TASK.md && ! grep -q ben planner/PLAN.md'}]";
+    let finished = run_team_role(check);
+    let plan = bare_repository_git(finished.project(), &["show", "main:planner/PLAN.md"]);
+    assert_eq!(plan, "ann", "{}", finished.stderr());
+    assert!(!finished.stderr().contains("not merged"), "{}", finished.stderr());
+}
+
+#[test]
+fn a_role_can_be_a_team_that_votes() {
+    let finished = run_team_role("");
     assert_eq!(
         bare_repository_git(finished.project(), &["show", "main:planner/PLAN.md"]),
         "ben"

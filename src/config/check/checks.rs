@@ -53,6 +53,7 @@ impl ConfigChecker<'_> {
             parallel: parallel.unwrap_or(PARALLEL_CHECKS_DEFAULT),
             on_failure,
             sandbox: None,
+            commands: None,
         }
     }
 

@@ -77,7 +77,7 @@ impl AgentTeam {
         members.map(|member| EnvironmentSpec {
             id: &member.id,
             config: &member.checks,
-            grants: &member.grants,
+            grants: &member.check_grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
     }

@@ -29,7 +29,7 @@ use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::approvals::ApprovalBroker;
 use crate::orchestrator::attempts::Attempt;
-use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent};
+use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent, CheckedWorkspace};
 use crate::orchestrator::environments::{AgentEnvironments, LayerVisibility};
 use crate::orchestrator::final_delivery::copy_all_call;
 use crate::orchestrator::grants::{
@@ -88,6 +88,8 @@ pub struct TeamMember {
     rules: Arc<CallRules>,
     /// How checks on its work run.
     checks: CommandLineConfig,
+    /// What they may access.
+    check_grants: Vec<Grant>,
     /// How hooks about it run.
     hooks: CommandLineConfig,
     /// How its programs run, in code mode.
@@ -125,6 +127,11 @@ impl TeamMember {
         };
         let roots = grants::write_roots(&self.grants).into_iter();
         roots.map(with_approvals).collect()
+    }
+
+    /// Returns whether it has a role in a pipeline, so that its workspace is a whole checkout.
+    pub(in crate::orchestrator) fn is_role(&self) -> bool {
+        matches!(self.config.folder_guard, FolderGuard::Role { .. })
     }
 
     /// Returns what it can produce in its workspace.
@@ -304,6 +311,7 @@ impl AgentTeam {
                 FolderGuard::Off => open_linked_repositories(grants)?,
                 FolderGuard::On { .. } | FolderGuard::Role { .. } => grants,
             };
+            let check_grants = grants::check_grants(agent, workspace.as_ref(), &grants)?;
             members.push(TeamMember {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
@@ -312,7 +320,11 @@ impl AgentTeam {
                 rules: Arc::new(agent.permissions.rules.clone()),
                 workspace,
                 config: agent.clone(),
-                checks: command_config_of_checks(agent.commands.as_ref(), config.checks.sandbox),
+                checks: command_config_of_checks(
+                    config.checks.commands.as_ref().or(agent.commands.as_ref()),
+                    config.checks.sandbox,
+                ),
+                check_grants,
                 hooks: hook_command_config(agent.commands.as_ref()),
                 programs: agent.programs.as_ref().map(CodeModeConfig::sandbox_config),
                 servers: member_servers(agent),
@@ -469,9 +481,14 @@ impl AgentTeam {
         let checked_agent = |member: &TeamMember| {
             let environments = self.resources.environments.as_ref()?;
             let agent = CheckedAgent {
-                grants: member.grants.clone(),
+                grants: member.check_grants.clone(),
                 environment: environments.check_environment(&member.id).cloned(),
                 left_out: self.left_out_of_answers(),
+                files: if member.is_role() {
+                    CheckedWorkspace::Tree
+                } else {
+                    CheckedWorkspace::Copy
+                },
             };
             Some((member.id.clone(), agent))
         };
