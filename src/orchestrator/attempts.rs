@@ -131,6 +131,10 @@ impl Attempt {
         let git = self.0.overlays.git().await;
         for _ in 0..CAPTURES_MAX {
             let mut plan = self.plan().await?;
+            let state = Arc::clone(&self.0);
+            if let Some(excess) = run_blocking(move || state.overlay.excess()).await? {
+                return Err(Error::new(ErrorKind::Environment, excess));
+            }
             let entries_before = plan.entries.clone();
             let private = remove_private_names(&mut plan, git, &self.0.deliver_ignored).await?;
             let (staged_answer, plan) = self.stage(plan, label).await?;
@@ -138,9 +142,9 @@ impl Attempt {
                 return run_blocking(move || publish(staged_answer, plan, private)).await;
             }
         }
-        let message = "the files of the answer keep changing while they are captured";
-        Err(Error::new(ErrorKind::Environment, message)
-            .with_hint("stop the background commands that write them"))
+        let message = "its files keep changing while they are captured: stop the commands that still \
+                       write them";
+        Err(Error::new(ErrorKind::Environment, message))
     }
 
     /// Returns what a delivery of the present state would change.

@@ -534,13 +534,16 @@ impl Coordinator<'_> {
         let Some(agent) = self.id(label.agent) else {
             return Vec::new();
         };
-        let Some((snapshot, check_target)) = self.take_snapshot(&agent, label).await else {
-            self.ballot.withdraw_answer(label);
-            let reason = call_answers::answer_not_captured().to_owned();
-            return vec![BallotEffect::Refuse {
-                agent: label.agent,
-                refusal: BallotRefusal::External(reason),
-            }];
+        let (snapshot, check_target) = match self.take_snapshot(&agent, label).await {
+            Ok(taken) => taken,
+            Err(reason) => {
+                self.ballot.withdraw_answer(label);
+                let reason = call_answers::answer_not_captured(&reason);
+                return vec![BallotEffect::Refuse {
+                    agent: label.agent,
+                    refusal: BallotRefusal::External(reason),
+                }];
+            }
         };
         let recorded_results = self.recorded_check_results.remove(&label);
         let is_recorded = recorded_results.is_some();
@@ -630,12 +633,12 @@ impl Coordinator<'_> {
     }
 
     /// Takes a snapshot of the answer's files, and reports what is not in it. Returns the snapshot,
-    /// and what checks run on; `None` if the changes of its attempt cannot be captured.
+    /// and what checks run on, or why the changes of its attempt cannot be captured.
     async fn take_snapshot(
         &mut self,
         agent: &AgentId,
         label: AnswerLabel,
-    ) -> Option<(AnswerSnapshot, CheckTarget)> {
+    ) -> std::result::Result<(AnswerSnapshot, CheckTarget), String> {
         let participant = self.participants.get(&label.agent);
         let workspace = participant.and_then(|participant| participant.workspace.as_ref());
         let attempt = participant.and_then(|participant| participant.attempt.as_ref());
@@ -650,15 +653,18 @@ impl Coordinator<'_> {
                     (None, []) => Ok(CheckedFiles::Copy(snapshot.path.clone())),
                     (None, omissions) => Err(omissions.join("; ")),
                 };
-                Some((snapshot, CheckTarget::Answer(files)))
+                Ok((snapshot, CheckTarget::Answer(files)))
             }
             Err(error) => {
                 let reason = format!("{error:#}");
                 let is_delivered = attempt.is_some() && !self.recorded_changes.contains_key(&label);
                 let message = format!("no copy of the files of {label}: {reason}");
                 self.emit(RunEvent::Warning { message }).await;
+                if is_delivered {
+                    return Err(reason);
+                }
                 let target = CheckTarget::Answer(Err(reason));
-                (!is_delivered).then(|| (AnswerSnapshot::default(), target))
+                Ok((AnswerSnapshot::default(), target))
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::git::GitProgram;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::quota::LayerQuota;
 use crate::world::sandbox::overlay::{
     self, LayerOrigin, OverlayAudience, OverlayCleanup, OverlayMethod, OverlayOrigin, OverlaySpec,
     WriteOverlay,
@@ -161,6 +162,12 @@ impl OverlayFactory {
         let directory = self.overlay_directory(purpose);
         let start = Instant::now();
         let open_overlay = move || {
+            let (layers, is_limited) = match purpose {
+                OverlayPurpose::Attempt(..) => (factory.attempts_max, true),
+                OverlayPurpose::Final(_) => (1, true),
+                OverlayPurpose::Check(_) | OverlayPurpose::View(_) => (1, false),
+            };
+            let quota = is_limited.then(|| LayerQuota::share_of(&factory.state, layers));
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
                 origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
@@ -169,12 +176,8 @@ impl OverlayFactory {
                 state: &factory.state,
                 audience,
                 changes: &changes,
-                copies: match purpose {
-                    OverlayPurpose::Attempt(..) => factory.attempts_max,
-                    OverlayPurpose::Final(_)
-                    | OverlayPurpose::Check(_)
-                    | OverlayPurpose::View(_) => 1,
-                },
+                copies: layers,
+                quota: quota.transpose()?,
             })
         };
         let open_result = tokio::task::spawn_blocking(open_overlay).await;

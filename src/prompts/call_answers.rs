@@ -56,8 +56,8 @@ pub fn answer_failed(label: AnswerLabel, check_results: &CheckResults) -> String
 }
 
 /// Answers a `new_answer` whose files could not be captured.
-pub fn answer_not_captured() -> &'static str {
-    "its files could not be captured; stop the commands that still write files, and answer again"
+pub fn answer_not_captured(reason: &str) -> String {
+    format!("its files could not be captured, so answer again: {reason}")
 }
 
 /// Answers a vote that counts.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::docker::{IMAGE, daemon};
 use crate::final_overlay::is_root;
 use crate::pipeline::git_in;
-use crate::project::{Project, events};
+use crate::project::{Project, binary, events};
 use crate::scripted_team::{agent, team};
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
 
@@ -661,4 +661,42 @@ fn answers_change_submodules_and_replace_symlinks() {
         "{}",
         finished.stderr()
     );
+}
+
+#[test]
+fn an_answer_that_takes_more_than_its_share_of_the_disk_does_not_count() {
+    if !is_root() {
+        return;
+    }
+    let many = r#"
+- when: {last: "<task>"}
+  calls: [{name: execute_command, arguments: {command: "mkdir many; touch many/{1..16000}; echo exit status"}}]
+- when: {last: "the changes in the write paths take"}
+  calls: [{name: new_answer, arguments: {content: "too much"}}]
+- when: {last: "could not be captured"}
+  calls: [{name: execute_command, arguments: {command: "rm -r many; echo new > src/app.sh; echo few"}}]
+- when: {last: "few"}
+  calls: [{name: new_answer, arguments: {content: "little"}}]
+- calls: [{name: vote, arguments: {agent_id: agent1, reason: "good"}}]
+  repeat: true
+"#;
+    let few = replies("true; echo exit status", "nothing", "agent1");
+    let project = project(&[many.to_owned(), few], "");
+    // In its own mount namespace, so that no other process sees the disk: each of the two agents has
+    // a quarter of its 60000 files.
+    let script = "mkdir small && mount -t tmpfs -o size=1200m,nr_inodes=60k none small && \
+                  tar cf - --exclude=./small . | tar xf - -C small && cd small && \
+                  \"$0\" --config team.yaml go; cat src/app.sh; ls";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script])
+        .arg(binary())
+        .current_dir(project.path(""))
+        .env("HOME", project.home(""))
+        .output()
+        .unwrap();
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(stdout.starts_with("little\nnew\n"), "{stdout}{stderr}");
+    assert!(!stdout.contains("many"), "{stdout}");
+    assert!(stderr.contains("in 16001 files, and may take"), "{stderr}");
 }

@@ -810,11 +810,16 @@ fn run_team_role(rest: &str) -> FinishedCommand {
 
 #[test]
 fn the_answers_of_a_team_are_checked_before_its_vote() {
-    let check = "checks: [{name: sees, command: 'test -e TASK.md && ! grep -q ben planner/PLAN.md'}]";
+    let check =
+        "checks: [{name: sees, command: 'test -e TASK.md && ! grep -q ben planner/PLAN.md'}]";
     let finished = run_team_role(check);
     let plan = bare_repository_git(finished.project(), &["show", "main:planner/PLAN.md"]);
     assert_eq!(plan, "ann", "{}", finished.stderr());
-    assert!(!finished.stderr().contains("not merged"), "{}", finished.stderr());
+    assert!(
+        !finished.stderr().contains("not merged"),
+        "{}",
+        finished.stderr()
+    );
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::world::exec::tool_result::{
 use crate::world::sandbox::exec_backend::ExecCommand;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits};
 use crate::world::sys::file_kind::FileKind;
@@ -93,6 +94,11 @@ pub(super) fn run_to_completion(
     if let Some(proxy) = &network {
         command_changes.note_refused_hosts(&proxy.visits());
     }
+    let excess = gate.overlay().map(WriteOverlay::excess);
+    // What cannot be measured is an error when the answer is captured.
+    command_changes
+        .notes
+        .extend(excess.and_then(Result::ok).flatten());
     Ok((output, command_changes))
 }
 

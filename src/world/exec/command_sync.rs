@@ -166,6 +166,7 @@ pub(super) fn open_overlay(
         audience,
         changes,
         copies: 1,
+        quota: None,
     })
     .map_err(|error| cannot_run(&error))?
     .ok_or_else(|| cannot_run(&"no path is open for writing"))?;

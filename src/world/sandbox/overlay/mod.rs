@@ -8,6 +8,7 @@
 //! mounts, commands find the copy at its own path.
 
 mod tree;
+pub mod quota;
 pub mod capture;
 pub(in crate::world) mod view;
 
@@ -24,6 +25,7 @@ use crate::sandbox_policy::OverlayLayer;
 use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::overlay::quota::LayerQuota;
 use crate::world::sandbox::overlay::tree::{TreeOverlay, open_error};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -74,6 +76,8 @@ struct WriteOverlayInner {
     namespace: std::result::Result<OverlayNamespace, String>,
     /// The directory of the overlay.
     directory: AbsPath,
+    /// What its changes may take of the disk.
+    quota: Option<LayerQuota>,
     /// The number of its next view. While one is created, its layers do not change.
     next_view: Mutex<u32>,
 }
@@ -102,6 +106,8 @@ pub struct OverlaySpec<'a> {
     pub changes: &'a ChangeLayers,
     /// How many overlays share the space for copies.
     pub copies: u64,
+    /// What the changes may take of the disk; `None` leaves that to the free space.
+    pub quota: Option<LayerQuota>,
 }
 
 /// Where the fork server of an overlay comes from.
@@ -190,7 +196,7 @@ impl WriteOverlay {
             (excluded, closed),
             spec.audience,
             spec.origin,
-            spec.directory,
+            (spec.directory, spec.quota),
         )?;
         overlay.apply(spec.changes)?;
         Ok(Some(overlay))
@@ -217,7 +223,7 @@ impl WriteOverlay {
             OverlayAudience::Sandbox | OverlayAudience::Container => OverlayAudience::Sandbox,
             OverlayAudience::Landlock => OverlayAudience::Landlock,
         };
-        let overlay = Self::mount(trees, left_out, audience, origin, directory)?;
+        let overlay = Self::mount(trees, left_out, audience, origin, (directory, None))?;
         overlay.apply(changes)?;
         Ok(overlay)
     }
@@ -228,7 +234,7 @@ impl WriteOverlay {
         (excluded, closed): (Vec<RealPath>, Option<PathPermissionManager>),
         audience: OverlayAudience,
         origin: OverlayOrigin<'_>,
-        directory: &AbsPath,
+        (directory, quota): (&AbsPath, Option<LayerQuota>),
     ) -> Result<Self> {
         for tree in &mut trees {
             let obstacle = match audience {
@@ -256,6 +262,7 @@ impl WriteOverlay {
             audience,
             namespace,
             directory: directory.clone(),
+            quota,
             next_view: Mutex::default(),
         })))
     }
