@@ -8,6 +8,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::{PathGlob, RuleAction};
 use crate::tools::parse::canonical_name;
+use crate::tools::spec::TRANSLATED_TOOLS;
 
 /// The forms, as listed in messages.
 pub const FORMS: &str = "`command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
@@ -69,6 +70,11 @@ pub fn parse_rule(
         RuleForm::Page(pattern) => CallMatcher::Page(PagePattern::parse(pattern)?),
         RuleForm::Server(name) => CallMatcher::Tool(server_tool_name(name)?),
         RuleForm::Tool("") => return Err("expected the name of a tool".to_owned()),
+        RuleForm::Tool(name) if TRANSLATED_TOOLS.iter().any(|tool| tool.name == name) => {
+            return Err(format!(
+                "calls of `{name}` become calls of other tools: expected the names of those"
+            ));
+        }
         RuleForm::Tool(name) => CallMatcher::Tool(canonical_name(name).to_owned()),
     };
     Ok(CallRule {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::id::SubagentId;
 use crate::text::single_line;
-use crate::tools::call::{FileEdit, SubagentTask, UserPath, WORKSPACE};
+use crate::tools::call::{FileEdit, LineRange, SubagentTask, UserPath, WORKSPACE};
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::spec::{CRITERION_SCORE_MAX, ToolSpec};
 use crate::tools::task_plan::{
@@ -58,30 +58,37 @@ enum LenientScalar {
     Text(String),
 }
 
-/// One replacement or several, possibly written as a string.
+/// A value, possibly written as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum LenientEdits {
+enum Lenient<T> {
+    Value(T),
+    Text(String),
+}
+
+/// One change of a file or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrManyEdits {
     Several(Vec<EditFields>),
     One(EditFields),
-    Text(String),
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EditFields {
-    #[serde(rename = "oldText")]
-    old: String,
-    #[serde(rename = "newText")]
-    new: String,
-}
-
-/// The entries of a plan, possibly written as a string.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum LenientPlanEntries {
-    Entries(Vec<PlanEntryFields>),
-    Text(String),
+#[serde(untagged, deny_unknown_fields)]
+enum EditFields {
+    Replacement {
+        #[serde(rename = "oldText")]
+        old: String,
+        #[serde(rename = "newText")]
+        new: String,
+    },
+    Insertion {
+        #[serde(rename = "insertLine")]
+        line: u64,
+        #[serde(rename = "newText")]
+        text: String,
+    },
 }
 
 #[derive(Deserialize)]
@@ -89,14 +96,6 @@ enum LenientPlanEntries {
 struct PlanEntryFields {
     content: String,
     status: PlanEntryStatus,
-}
-
-/// Tasks of subagents, possibly written as a string.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum LenientTasks {
-    Several(Vec<TaskFields>),
-    Text(String),
 }
 
 #[derive(Deserialize)]
@@ -139,6 +138,29 @@ impl ToolCallArguments {
             return Ok(None);
         };
         serde_json::from_str(raw.get()).map_err(|_| self.wrong_type(name, raw.get()))
+    }
+
+    /// Removes and returns a parameter, which may be written as a string.
+    fn take_lenient<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<T>, CallParseError> {
+        match self.take_value(name)? {
+            None => Ok(None),
+            Some(Lenient::Value(value)) => Ok(Some(value)),
+            Some(Lenient::Text(text)) => serde_json::from_str(&text)
+                .map(Some)
+                .map_err(|_| self.wrong_type(name, &text)),
+        }
+    }
+
+    /// Like [`Self::take_lenient`], for a required parameter.
+    fn take_required<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+    ) -> Result<T, CallParseError> {
+        self.take_lenient(name)?
+            .ok_or_else(|| self.missing_parameter(name))
     }
 
     /// Returns the error that `parameter` is missing.
@@ -362,38 +384,41 @@ impl ToolCallArguments {
 
     /// Reads a list of replacements with at least one. A single one needs no list.
     pub(crate) fn edits(&mut self, name: &'static str) -> Result<Vec<FileEdit>, CallParseError> {
-        let edits = match self
-            .take_value(name)?
-            .ok_or_else(|| self.missing_parameter(name))?
-        {
-            LenientEdits::Several(edits) => edits,
-            LenientEdits::One(edit) => vec![edit],
-            LenientEdits::Text(text) => {
-                serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
-            }
+        let edits = match self.take_required(name)? {
+            OneOrManyEdits::Several(edits) => edits,
+            OneOrManyEdits::One(edit) => vec![edit],
         };
         self.check_item_count(name, edits.len())?;
-        if edits.is_empty() || edits.iter().any(|edit| edit.old.is_empty()) {
+        let is_void = |edit: &EditFields| matches!(edit, EditFields::Replacement { old, .. } if old.is_empty());
+        if edits.is_empty() || edits.iter().any(is_void) {
             let expected = "at least one replacement, each with a text in `oldText`";
             return Err(self.invalid_value(name, "empty", expected));
         }
-        Ok(edits
-            .into_iter()
-            .map(|EditFields { old, new }| FileEdit { old, new })
-            .collect())
+        let edit = |edit| match edit {
+            EditFields::Replacement { old, new } => FileEdit::Replacement { old, new },
+            EditFields::Insertion { line, text } => FileEdit::Insertion { line, text },
+        };
+        Ok(edits.into_iter().map(edit).collect())
+    }
+
+    /// Reads an optional range of lines, `[FIRST, LAST]`; a last line of -1 is the end of the file.
+    pub(crate) fn line_numbers(&mut self, name: &'static str) -> Result<LineRange, CallParseError> {
+        let Some([first, last]) = self.take_lenient::<[i64; 2]>(name)? else {
+            return Ok(LineRange::All);
+        };
+        let found = format!("[{first}, {last}]");
+        let last = (last != -1).then_some(last);
+        match (u64::try_from(first), last.map(u64::try_from).transpose()) {
+            (Ok(first @ 1..), Ok(last)) if last.is_none_or(|last| last >= first) => {
+                Ok(LineRange::Range { first, last })
+            }
+            _ => Err(self.wrong_type(name, &found)),
+        }
     }
 
     /// Reads the entries of a plan; none is an empty plan. Each becomes one line.
     pub(crate) fn plan(&mut self, name: &'static str) -> Result<TaskPlan, CallParseError> {
-        let entries = match self
-            .take_value(name)?
-            .ok_or_else(|| self.missing_parameter(name))?
-        {
-            LenientPlanEntries::Entries(entries) => entries,
-            LenientPlanEntries::Text(text) => {
-                serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
-            }
-        };
+        let entries: Vec<PlanEntryFields> = self.take_required(name)?;
         if entries.len() > PLAN_ENTRIES_MAX {
             let found = format!("a list of {}", entries.len());
             let expected = format!("at most {PLAN_ENTRIES_MAX} entries; plan in larger steps");
@@ -419,15 +444,7 @@ impl ToolCallArguments {
         &mut self,
         name: &'static str,
     ) -> Result<Vec<SubagentTask>, CallParseError> {
-        let task_list = match self
-            .take_value(name)?
-            .ok_or_else(|| self.missing_parameter(name))?
-        {
-            LenientTasks::Several(tasks) => tasks,
-            LenientTasks::Text(text) => {
-                serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
-            }
-        };
+        let task_list: Vec<TaskFields> = self.take_required(name)?;
         if !(1..=SUBAGENT_TASKS_MAX).contains(&task_list.len()) {
             let found = format!("a list of {}", task_list.len());
             let expected = format!("1 to {SUBAGENT_TASKS_MAX} tasks");

@@ -75,13 +75,32 @@ pub enum LineRange {
     },
 }
 
-/// One replacement of an edit: `old` must occur exactly once.
+/// Whether a file is read as it is or with line numbers, for editors that edit by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadForm {
+    /// The text as it is.
+    Plain,
+    /// Each line after its number; a directory is listed.
+    Numbered,
+}
+
+/// One change of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileEdit {
-    /// The text to replace.
-    pub old: String,
-    /// The replacement.
-    pub new: String,
+pub enum FileEdit {
+    /// A text that must occur exactly once is replaced.
+    Replacement {
+        /// The text to replace.
+        old: String,
+        /// The replacement.
+        new: String,
+    },
+    /// Lines are inserted.
+    Insertion {
+        /// The number of the line below which they are inserted; 0 is the beginning.
+        line: u64,
+        /// The lines.
+        text: String,
+    },
 }
 
 /// Whether an edit is applied or only shown.
@@ -125,6 +144,9 @@ pub struct GrepQuery {
     pub selection: FileSelection,
     /// The maximum number of matching lines to show.
     pub results_max: u32,
+    /// The words that the pattern stands for, in lower case: the files with the most of them come
+    /// first, with their best lines. Without words, all lines are shown by path.
+    pub ranking: Vec<String>,
 }
 
 /// Whether a search is case-sensitive.
@@ -146,6 +168,8 @@ pub enum ToolCall<P = UserPath> {
         path: P,
         /// The lines to read.
         lines: LineRange,
+        /// How they are shown.
+        form: ReadForm,
     },
     /// `read_multiple_files`
     ReadMultipleFiles {
@@ -163,7 +187,7 @@ pub enum ToolCall<P = UserPath> {
     EditFile {
         /// The file.
         path: P,
-        /// The replacements, each applied to the result of the previous one.
+        /// The changes, each applied to the result of the previous one.
         edits: Vec<FileEdit>,
         /// Whether the file is changed.
         mode: EditMode,
@@ -730,7 +754,7 @@ impl<P> ToolCall<P> {
             };
         }
         Ok(mapped! {
-            ReadTextFile [path] lines;
+            ReadTextFile [path] lines form;
             WriteFile [path] content;
             EditFile [path] edits mode;
             CreateDirectory [path];

@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::tools::call::{
-    CaseSensitivity, EditMode, FileEdit, FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
+    CaseSensitivity, EditMode, FileEdit, FileSelection, GrepQuery, LineRange, ReadForm, ToolCall,
+    UserPath,
 };
 
 /// What another program's tool would do.
@@ -154,10 +155,12 @@ impl ExternalToolCall<'_> {
             "Read" => ToolCall::ReadTextFile {
                 path: self.path(&self.parse_input::<FileInput>()?.file_path)?,
                 lines: LineRange::All,
+                form: ReadForm::Plain,
             },
             "NotebookRead" => ToolCall::ReadTextFile {
                 path: self.path(&self.parse_input::<NotebookInput>()?.notebook_path)?,
                 lines: LineRange::All,
+                form: ReadForm::Plain,
             },
             "Glob" => {
                 let search: SearchInput = self.parse_input()?;
@@ -208,7 +211,7 @@ impl ExternalToolCall<'_> {
     }
 
     fn edit_call(&self, file: &str, edits: Vec<ReplacementInput>) -> Result<ToolCall, String> {
-        let edit = |replacement: ReplacementInput| FileEdit {
+        let edit = |replacement: ReplacementInput| FileEdit::Replacement {
             old: replacement.old_string,
             new: replacement.new_string,
         };
@@ -273,6 +276,7 @@ fn grep_call(path: UserPath, pattern: String) -> ToolCall {
                 exclude: Vec::new(),
             },
             results_max: 1,
+            ranking: Vec::new(),
         },
     }
 }

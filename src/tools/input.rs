@@ -13,7 +13,7 @@ impl ToolCall {
     /// Returns the arguments under the names of the tool's parameters, with paths as written.
     pub fn input(&self) -> Value {
         match self {
-            ToolCall::ReadTextFile { path, lines } => read_text_file_input(path, *lines),
+            ToolCall::ReadTextFile { path, lines, .. } => read_text_file_input(path, *lines),
             ToolCall::ReadMultipleFiles { paths } => {
                 let paths: Vec<&str> = paths.iter().map(UserPath::as_str).collect();
                 json!({ "paths": paths })
@@ -83,8 +83,7 @@ impl ToolCall {
         if let ToolCall::WriteFile { path, content } = self {
             json!({ "path": path.as_str(), "content": content })
         } else if let ToolCall::EditFile { path, edits, mode } = self {
-            let edit = |edit: &FileEdit| json!({ "oldText": edit.old, "newText": edit.new });
-            let edits: Vec<Value> = edits.iter().map(edit).collect();
+            let edits: Vec<Value> = edits.iter().map(edit_input).collect();
             json!({ "path": path.as_str(), "edits": edits, "dryRun": *mode == EditMode::DryRun })
         } else if let ToolCall::MoveFile {
             source,
@@ -176,6 +175,13 @@ fn read_text_file_input(path: &UserPath, lines: LineRange) -> Value {
         }
     }
     Value::Object(fields)
+}
+
+fn edit_input(edit: &FileEdit) -> Value {
+    match edit {
+        FileEdit::Replacement { old, new } => json!({ "oldText": old, "newText": new }),
+        FileEdit::Insertion { line, text } => json!({ "insertLine": line, "newText": text }),
+    }
 }
 
 fn grep_files_input(path: &UserPath, grep: &GrepQuery) -> Value {

@@ -5,14 +5,17 @@ use crate::id::AnswerLabel;
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
     BackgroundCommandId, CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget,
-    FileSelection, GrepQuery, LineRange, SUBAGENTS_DIRECTORY, SubagentTask, ToolCall, UserPath,
+    FileEdit, FileSelection, GrepQuery, LineRange, ReadForm, SUBAGENTS_DIRECTORY, SubagentTask,
+    ToolCall, UserPath,
 };
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::media::{MediaKind, MediaOrder};
 use crate::tools::page_url::PageUrl;
-use crate::tools::patch::parse_patch;
+use crate::tools::patch::{parse_patch, unified_diff_to_patch};
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{ANSWER, APPLY_PATCH, ToolSpec, WORK_TABLES};
+use crate::tools::spec::{
+    ANSWER, APPLY_PATCH, READ_MEDIA_FILE, TEXT_EDITOR, TEXT_EDITOR_COMMANDS, ToolSpec, WORK_TABLES,
+};
 use crate::tools::vendor_tool::VendorTool;
 
 /// The default number of context lines around each difference.
@@ -24,6 +27,9 @@ pub const CONTEXT_LINES_MAX: u32 = 100;
 
 /// The default number of matching lines that a search shows.
 pub const GREP_RESULTS_DEFAULT: u32 = 200;
+
+/// The default number of matching lines that a ranked search shows.
+const RANKED_RESULTS_DEFAULT: u32 = 20;
 
 /// The maximum number of matching lines that a search shows; a greater number is lowered to this.
 pub const GREP_RESULTS_MAX: u32 = 2000;
@@ -80,6 +86,7 @@ pub(crate) fn canonical_name(name: &str) -> &str {
     match without_function_prefix(name) {
         "read_file" => "read_text_file",
         "read_files" => "read_multiple_files",
+        "read_image" => READ_MEDIA_FILE,
         name => name,
     }
 }
@@ -113,6 +120,7 @@ pub(crate) fn build_call(
         "read_text_file" => Ok(ToolCall::ReadTextFile {
             path: arguments.path("path")?,
             lines: line_range(arguments)?,
+            form: ReadForm::Plain,
         }),
         "read_multiple_files" => Ok(ToolCall::ReadMultipleFiles {
             paths: arguments.paths("paths")?,
@@ -174,16 +182,7 @@ fn build_writing_call(
                 Some(false) | None => EditMode::Apply,
             },
         }),
-        APPLY_PATCH => {
-            let text = arguments.text("input")?;
-            Ok(ToolCall::ApplyPatch {
-                files: parse_patch(&text, |path| {
-                    UserPath::parse(path).map_err(|error| error.to_string())
-                })
-                .map_err(CallParseError::Patch)?,
-                text,
-            })
-        }
+        APPLY_PATCH => patch_call(arguments.text("input")?),
         "create_directory" => Ok(ToolCall::CreateDirectory {
             path: arguments.path("path")?,
         }),
@@ -214,7 +213,65 @@ fn build_writing_call(
             path: arguments.path("base_path")?,
             selection: file_selection(arguments)?,
         }),
+        TEXT_EDITOR => text_editor_call(arguments),
+        "diff_patch_workspace_file" => {
+            let path = arguments.path("filepath")?;
+            if path.as_str().contains('\n') {
+                let expected = "a path without line breaks";
+                return Err(arguments.invalid_value("filepath", path.as_str(), expected));
+            }
+            let diff = arguments.text("diff")?;
+            patch_call(unified_diff_to_patch(path.as_str(), &diff))
+        }
+        "semantic_search_workspace_files" => Ok(ToolCall::GrepFiles {
+            path: arguments.path_or_workspace("folder")?,
+            grep: ranked_query(arguments)?,
+        }),
         _ => build_other_call(tool, arguments),
+    }
+}
+
+fn patch_call(text: String) -> Result<ToolCall, CallParseError> {
+    let parse_path = |path: &str| UserPath::parse(path).map_err(|error| error.to_string());
+    Ok(ToolCall::ApplyPatch {
+        files: parse_patch(&text, parse_path).map_err(CallParseError::Patch)?,
+        text,
+    })
+}
+
+/// Reads a command of the text editor, whose parameters are those of Anthropic's tool of this name.
+fn text_editor_call(arguments: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
+    let (command, path) = (arguments.text("command")?, arguments.path("path")?);
+    let edit = |path, edit| ToolCall::EditFile {
+        path,
+        edits: vec![edit],
+        mode: EditMode::Apply,
+    };
+    match command.as_str() {
+        "view" => Ok(ToolCall::ReadTextFile {
+            path,
+            lines: arguments.line_numbers("view_range")?,
+            form: ReadForm::Numbered,
+        }),
+        "create" => Ok(ToolCall::WriteFile {
+            path,
+            content: arguments.text("file_text")?,
+        }),
+        "str_replace" => {
+            let old = arguments.text("old_str")?;
+            if old.is_empty() {
+                return Err(arguments.invalid_value("old_str", "", "the text to replace"));
+            }
+            let new = arguments.optional_text("new_str")?.unwrap_or_default();
+            Ok(edit(path, FileEdit::Replacement { old, new }))
+        }
+        "insert" => {
+            let line = arguments.count("insert_line")?;
+            let line = line.ok_or_else(|| arguments.missing_parameter("insert_line"))?;
+            let text = arguments.text("insert_text")?;
+            Ok(edit(path, FileEdit::Insertion { line, text }))
+        }
+        _ => Err(arguments.invalid_value("command", &command, TEXT_EDITOR_COMMANDS)),
     }
 }
 
@@ -411,11 +468,40 @@ fn grep_query(arguments: &mut ToolCallArguments) -> Result<GrepQuery, CallParseE
         },
         context_lines: context_lines(arguments)?.unwrap_or(0),
         selection: file_selection(arguments)?,
-        results_max: arguments
-            .positive_count("max_results")?
-            .map_or(GREP_RESULTS_DEFAULT, |results| {
-                at_most(results, GREP_RESULTS_MAX)
-            }),
+        results_max: results_max(arguments, "max_results", GREP_RESULTS_DEFAULT)?,
+        ranking: Vec::new(),
+    })
+}
+
+fn results_max(
+    arguments: &mut ToolCallArguments,
+    name: &'static str,
+    default: u32,
+) -> Result<u32, CallParseError> {
+    let results = arguments.positive_count(name)?;
+    Ok(results.map_or(default, |results| at_most(results, GREP_RESULTS_MAX)))
+}
+
+/// Reads a search that ranks files by the words of a query.
+fn ranked_query(arguments: &mut ToolCallArguments) -> Result<GrepQuery, CallParseError> {
+    let query = arguments.pattern("query")?;
+    let mut words: Vec<String> = query
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    words.sort_unstable();
+    words.dedup();
+    if words.is_empty() {
+        return Err(arguments.invalid_value("query", &query, "words"));
+    }
+    Ok(GrepQuery {
+        pattern: words.join("|"),
+        case: CaseSensitivity::Insensitive,
+        context_lines: 0,
+        selection: file_selection(arguments)?,
+        results_max: results_max(arguments, "limit", RANKED_RESULTS_DEFAULT)?,
+        ranking: words,
     })
 }
 

@@ -44,6 +44,8 @@ pub enum FilePatch<P> {
 pub struct PatchHunk {
     /// Lines above the hunk, such as the head of a function, the outermost first.
     anchors: Vec<String>,
+    /// The number of its first line in the file, as a unified diff gives it.
+    line_number: Option<usize>,
     lines: Vec<PatchLine>,
     /// Whether the hunk is at the end of the file.
     is_at_end: bool,
@@ -133,6 +135,23 @@ pub fn parse_patch<P>(
     Ok(files)
 }
 
+/// Returns the patch that changes the file at `path` as a unified diff of it does.
+pub(crate) fn unified_diff_to_patch(path: &str, diff: &str) -> String {
+    let hunks = diff.lines().skip_while(|line| !line.starts_with(HUNK));
+    // Such a line says that the file has no newline at its end.
+    let hunks = hunks.filter(|line| !line.starts_with('\\'));
+    let hunks: String = hunks.flat_map(|line| [line, "\n"]).collect();
+    format!("{BEGIN}\n{UPDATE}{path}\n{hunks}{END}\n")
+}
+
+/// Returns the number of the first line of a hunk of a unified diff (`-3,4 +3,5`).
+fn line_number(anchor: &str) -> Option<usize> {
+    let (old, new) = anchor.strip_prefix('-')?.split_once(" +")?;
+    new.starts_with(|c: char| c.is_ascii_digit())
+        .then_some(())?;
+    old.split(',').next()?.parse().ok()
+}
+
 struct PatchParser<'t> {
     lines: Lines<'t>,
 }
@@ -165,6 +184,10 @@ impl<'t> PatchParser<'t> {
             let mut hunk = PatchHunk::default();
             while let Some(anchor) = self.take(HUNK) {
                 let anchor = anchor.trim_end_matches(HUNK).trim();
+                hunk.line_number = line_number(anchor);
+                if hunk.line_number.is_some() {
+                    continue;
+                }
                 hunk.anchors
                     .extend((!anchor.is_empty()).then(|| anchor.to_owned()));
             }
@@ -216,10 +239,10 @@ impl PatchHunk {
         }
         let present: Vec<&str> = self.lines.iter().filter_map(PatchLine::present).collect();
         if present.is_empty() {
-            return Ok(if self.anchors.is_empty() {
-                lines.len()
-            } else {
-                start
+            return Ok(match self.line_number {
+                Some(number) => number.clamp(start, lines.len()),
+                None if self.anchors.is_empty() => lines.len(),
+                None => start,
             });
         }
         let last_start = lines.len().saturating_sub(present.len());
@@ -235,7 +258,9 @@ impl PatchHunk {
                 let found = lines.get(*position..).unwrap_or_default();
                 found.len() >= present.len() && found.iter().zip(&present).all(is_equal)
             };
-            if let Some(position) = (first_start..=last_start).find(matches_at) {
+            let meant = self.line_number.unwrap_or(0).saturating_sub(1);
+            let positions = (first_start..=last_start).filter(matches_at);
+            if let Some(position) = positions.min_by_key(|position| position.abs_diff(meant)) {
                 return Ok(position);
             }
         }
@@ -347,6 +372,12 @@ mod tests {
         );
         check("a\nb", "@@\n a\n+x\n", Ok("a\nx\nb"));
         check("a\nb", "@@\n+x\n", Ok("a\nb\nx"));
+        check(
+            text,
+            "@@ -5,1 +5,1 @@\n-    return 1\n+    return 2\n",
+            Ok(second),
+        );
+        check("a\nb\n", "@@ -1,0 +2 @@\n+x\n", Ok("a\nx\nb\n"));
         check("a\r\nb\r\n", "@@\n-a\n+x\n", Ok("x\r\nb\r\n"));
         check("", "@@\n+x\n", Ok("x\n"));
     }

@@ -62,6 +62,8 @@ pub enum ParameterType {
     Texts,
     /// A list of replacements.
     Edits,
+    /// The first and the last of several lines.
+    Lines,
     /// A list of scores.
     Scores,
     /// The entries of a plan.
@@ -89,7 +91,9 @@ impl ParameterType {
             ParameterType::Count => json!({"type": "integer"}),
             ParameterType::Flag => json!({"type": "boolean"}),
             ParameterType::Texts => json!({"type": "array", "items": {"type": "string"}}),
-            ParameterType::Scores => json!({"type": "array", "items": {"type": "integer"}}),
+            ParameterType::Lines | ParameterType::Scores => {
+                json!({"type": "array", "items": {"type": "integer"}})
+            }
             ParameterType::Edits => json!({"type": "array", "items": {
                 "type": "object",
                 "properties": {"oldText": {"type": "string"}, "newText": {"type": "string"}},
@@ -118,6 +122,10 @@ impl ParameterType {
             ParameterType::Count => "a whole number",
             ParameterType::Flag => "true or false",
             ParameterType::Texts => "a list of texts",
+            ParameterType::Lines => {
+                "a list of two line numbers, the first from 1, the last not before it, or -1 for \
+                 the end"
+            }
             ParameterType::Scores => "a list of whole numbers from 0 to 10",
             ParameterType::Edits => r#"a list of {"oldText": text, "newText": text}"#,
             ParameterType::PlanEntries => {
@@ -215,6 +223,12 @@ pub(crate) const EDIT_FILE: &str = "edit_file";
 
 /// The tool that applies a patch to several files.
 pub(crate) const APPLY_PATCH: &str = "apply_patch";
+
+/// The tool with which Anthropic's models are trained to read and change files.
+pub(crate) const TEXT_EDITOR: &str = "str_replace_based_edit_tool";
+
+/// The commands of [`TEXT_EDITOR`].
+pub(crate) const TEXT_EDITOR_COMMANDS: &str = "view, create, str_replace or insert";
 
 /// The parameter that names the answer on which a command runs. It is offered only to agents that
 /// see answers of others and can be shown their changes.
@@ -495,6 +509,52 @@ pub const COMMANDS: &[ToolSpec] = &[
     },
 ];
 
+/// Tools in the formats of other systems, whose calls become calls of [`TOOLS`].
+pub const TRANSLATED_TOOLS: &[ToolSpec] = &[
+    ToolSpec {
+        name: TEXT_EDITOR,
+        purpose: "View a file with line numbers or a directory, create or replace a file, replace \
+                  a text that occurs exactly once, or insert lines below a line.",
+        permission: Permission::Write,
+        parameters: &[
+            required_parameter("command", ParameterType::Text, TEXT_EDITOR_COMMANDS),
+            required_parameter("path", ParameterType::Text, ""),
+            optional(
+                "view_range",
+                ParameterType::Lines,
+                "first and last line; -1: the end",
+            ),
+            optional("file_text", ParameterType::Text, "of create"),
+            optional("old_str", ParameterType::Text, "of str_replace"),
+            optional("new_str", ParameterType::Text, "of str_replace"),
+            optional("insert_line", ParameterType::Count, "0: the beginning"),
+            optional("insert_text", ParameterType::Text, ""),
+        ],
+        result: "the lines or entries, how many bytes were written, or the diff",
+    },
+    ToolSpec {
+        name: "diff_patch_workspace_file",
+        purpose: "Change a text file by a unified diff.",
+        permission: Permission::Write,
+        parameters: &[
+            required_parameter("filepath", ParameterType::Text, ""),
+            required_parameter("diff", ParameterType::Text, ""),
+        ],
+        result: "the changed file",
+    },
+    ToolSpec {
+        name: "semantic_search_workspace_files",
+        purpose: "Find the files that contain the most words of a query, and their best lines.",
+        permission: Permission::Read,
+        parameters: &[
+            required_parameter("query", ParameterType::Text, ""),
+            optional("folder", ParameterType::Text, ""),
+            optional("limit", ParameterType::Count, "lines, default 20"),
+        ],
+        result: "the lines, each after its path and number",
+    },
+];
+
 /// The tool for agents that write programs instead of single calls.
 pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
     name: "execute_code",
@@ -602,8 +662,9 @@ pub const SUBAGENTS: &[ToolSpec] = &[ToolSpec {
 }];
 
 /// The tables of the tools with which agents work.
-pub const WORK_TABLES: [&[ToolSpec]; 8] = [
+pub const WORK_TABLES: [&[ToolSpec]; 9] = [
     TOOLS,
+    TRANSLATED_TOOLS,
     COMMANDS,
     PROGRAMS,
     PLANNING,

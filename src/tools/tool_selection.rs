@@ -7,12 +7,41 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
 use crate::tools::spec::{
-    ANSWER, APPLY_PATCH, COMMANDS, EDIT_FILE, PROGRAMS, READ_MEDIA_FILE, TOOLS, ToolOffer,
-    ToolSpec, WORK_TABLES,
+    ANSWER, APPLY_PATCH, COMMANDS, EDIT_FILE, PROGRAMS, READ_MEDIA_FILE, TEXT_EDITOR, TOOLS,
+    TRANSLATED_TOOLS, ToolOffer, ToolSpec, WORK_TABLES,
 };
 
-/// The tools that do what a patch does.
-const PATCH_PARTS: &[&str] = &["write_file", EDIT_FILE, "move_file", "delete_file"];
+/// A tool that models of one maker are trained on.
+#[derive(Debug)]
+struct TrainedTool {
+    name: &'static str,
+    format: EditFormat,
+    /// The beginnings of the names of the models, by the guides of their maker.
+    models: &'static [&'static str],
+    /// The tools that do what it does. None of them may be left out.
+    parts: &'static [&'static str],
+    /// Those of them that are not offered together with it.
+    replaced: &'static [&'static str],
+}
+
+const TRAINED_TOOLS: [TrainedTool; 2] = [
+    TrainedTool {
+        name: APPLY_PATCH,
+        format: EditFormat::Patch,
+        models: &["gpt-4.1", "gpt-5", "gpt-oss", "o3", "o4-", "codex-"],
+        parts: &["write_file", EDIT_FILE, "move_file", "delete_file"],
+        replaced: &[EDIT_FILE],
+    },
+    TrainedTool {
+        name: TEXT_EDITOR,
+        format: EditFormat::TextEditor,
+        models: &["claude-"],
+        parts: TEXT_EDITOR_PARTS,
+        replaced: TEXT_EDITOR_PARTS,
+    },
+];
+
+const TEXT_EDITOR_PARTS: &[&str] = &["read_text_file", "list_directory", "write_file", EDIT_FILE];
 
 /// The maximum number of directories that a description names.
 const DIRECTORIES_NAMED_MAX: usize = 8;
@@ -44,24 +73,20 @@ pub enum EditFormat {
     Replacements,
     /// It changes several files by a patch (`apply_patch`).
     Patch,
-    /// It is a program, which is offered no patches.
+    /// It views and changes one file by commands (`str_replace_based_edit_tool`).
+    TextEditor,
+    /// It is a program, which is offered functions of a single purpose.
     Program,
 }
-
-/// The beginnings of the names of models that are trained to change files by a patch, by the guides of
-/// their maker.
-const PATCH_MODELS: &[&str] = &["gpt-4.1", "gpt-5", "gpt-oss", "o3", "o4-", "codex-"];
 
 impl EditFormat {
     /// Returns the format that the model with this name is trained on.
     pub fn of_model(name: &str) -> Self {
         // A gateway names the maker before it.
         let name = name.rsplit('/').next().unwrap_or(name);
-        if PATCH_MODELS.iter().any(|prefix| name.starts_with(prefix)) {
-            Self::Patch
-        } else {
-            Self::Replacements
-        }
+        let is_trained = |tool: &&TrainedTool| tool.models.iter().any(|it| name.starts_with(it));
+        let tool = TRAINED_TOOLS.iter().find(is_trained);
+        tool.map_or(Self::Replacements, |tool| tool.format)
     }
 }
 
@@ -99,20 +124,31 @@ impl ToolSelection<'_> {
     pub fn offers(&self) -> Vec<ToolOffer> {
         let can_write = self.permissions.can_write();
         let can_read = !self.permissions.grants().is_empty();
+        let trained = TRAINED_TOOLS
+            .iter()
+            .find(|tool| can_write && self.takes(tool));
+        let is_taken = |tool: &ToolSpec| match trained {
+            Some(trained) if trained.replaced.contains(&tool.name) => false,
+            Some(trained) if trained.name == tool.name => true,
+            Some(_) | None if TRAINED_TOOLS.iter().any(|other| other.name == tool.name) => false,
+            Some(_) | None => {
+                let is_translated = TRANSLATED_TOOLS.iter().any(|other| other.name == tool.name);
+                !is_translated || self.allowed.is_some()
+            }
+        };
         let is_open = |tool: &ToolSpec| match tool.permission {
             Permission::Read if tool.name == READ_MEDIA_FILE => {
                 can_read && self.images == ImageOffering::Offered
             }
             Permission::Read => can_read,
-            Permission::Write if tool.name == APPLY_PATCH => can_write && self.takes_patches(),
-            Permission::Write if tool.name == EDIT_FILE => can_write && !self.takes_patches(),
             Permission::Write => can_write,
         };
         let commands = match self.commands {
             CommandOffering::Offered | CommandOffering::WithAnswers => COMMANDS,
             CommandOffering::NotOffered => &[],
         };
-        let file_tools = TOOLS.iter().filter(|tool| is_open(tool));
+        let file_tools = TOOLS.iter().chain(TRANSLATED_TOOLS);
+        let file_tools = file_tools.filter(|tool| is_open(tool) && is_taken(tool));
         let mut offers = Vec::new();
         offers.extend(
             file_tools
@@ -138,21 +174,18 @@ impl ToolSelection<'_> {
         offer
     }
 
-    /// Returns whether the agent changes files by patches: its model does, or its list of tools names
-    /// them. A patch does what several tools do, so none of them may be left out.
-    fn takes_patches(&self) -> bool {
+    /// Returns whether the agent is offered `trained`: its model is trained on it, or its list of tools
+    /// names it.
+    fn takes(&self, trained: &TrainedTool) -> bool {
         let is_kept = |name: &str| {
-            TOOLS
-                .iter()
-                .any(|tool| tool.name == name && self.is_chosen(tool))
+            let mut tools = TOOLS.iter().chain(TRANSLATED_TOOLS);
+            tools.any(|tool| tool.name == name && self.is_chosen(tool))
         };
-        let is_complete = || PATCH_PARTS.iter().all(|name| is_kept(name));
-        is_kept(APPLY_PATCH)
-            && match self.edits {
-                EditFormat::Program => false,
-                EditFormat::Patch if self.allowed.is_none() => is_complete(),
-                EditFormat::Patch | EditFormat::Replacements => self.allowed.is_some(),
-            }
+        let is_preferred = || match self.allowed {
+            Some(_) => self.edits != EditFormat::Program,
+            None => self.edits == trained.format && trained.parts.iter().all(|it| is_kept(it)),
+        };
+        is_kept(trained.name) && is_preferred()
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {

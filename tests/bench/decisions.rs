@@ -5,7 +5,7 @@ use divan::{Bencher, black_box};
 use massgen::path::RealPath;
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::tools::call::{LineRange, ToolCall, UserPath};
+use massgen::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
 
@@ -63,6 +63,7 @@ fn check_at_the_gate(bencher: Bencher<'_, '_>) {
     let call = || ToolCall::ReadTextFile {
         path: path.clone(),
         lines: LineRange::All,
+        form: ReadForm::Plain,
     };
     bencher
         .with_inputs(call)

@@ -134,6 +134,7 @@ mod power_failures;
 mod planted_records;
 mod planted_state;
 mod patches;
+mod text_editor;
 mod pipeline;
 mod pipeline_apply;
 mod ended_pipelines;

@@ -84,7 +84,7 @@ fn long_text_is_truncated_with_a_hint_how_to_continue() {
     let gate = disk.gate(Coordination);
     let first = call_successfully(&gate, "read_text_file", &json!({"path": "long.txt"}));
     assert!(first.len() < 300_000);
-    let (_, next) = first.rsplit_once("continue with start_line ").unwrap();
+    let (_, next) = first.rsplit_once("continue with line ").unwrap();
     let next: usize = next.trim_end_matches("]\n").parse().unwrap();
     let second = call_successfully(
         &gate,

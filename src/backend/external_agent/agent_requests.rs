@@ -11,7 +11,7 @@ use crate::backend::external_agent::protocol::{
     native_tool_call,
 };
 use crate::prompts::external_agents::RUN_NOT_WAITING;
-use crate::tools::call::{LineRange, ToolCall, UserPath};
+use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_launcher::AgentLauncher;
 use crate::world::exec::{self, ActionOutcome};
@@ -56,7 +56,11 @@ pub(super) async fn handle_agent_request(
         }
         AgentRequest::Read(path, line, limit) => {
             let lines = requested_lines(line, limit);
-            let read_call = |path| ToolCall::ReadTextFile { path, lines };
+            let read_call = |path| ToolCall::ReadTextFile {
+                path,
+                lines,
+                form: ReadForm::Plain,
+            };
             let (result, native_call) =
                 execute_through_gate(launcher, "read", &path, read_call).await;
             let result = result.map(|text| json!({ "content": text }));

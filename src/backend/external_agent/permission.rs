@@ -11,7 +11,7 @@ use crate::backend::external_agent::protocol::{
 };
 use crate::path::AbsPath;
 use crate::text::single_line;
-use crate::tools::call::{DeleteRecursion, LineRange, ToolCall, UserPath};
+use crate::tools::call::{DeleteRecursion, LineRange, ReadForm, ToolCall, UserPath};
 use crate::tools::external_tools::{ExternalToolAction, command_options};
 
 /// Maximum length of a tool's name in events, in characters.
@@ -156,6 +156,7 @@ impl<'v> DescribedCall<'v> {
             "read" | "search" => self.call_on_path(|path| ToolCall::ReadTextFile {
                 path,
                 lines: LineRange::All,
+                form: ReadForm::Plain,
             }),
             "edit" => self.call_on_path(write_call),
             "other" if self.paths().next().is_some() && !self.does_more() => {

@@ -248,6 +248,7 @@ impl AgentTeam {
         permissions: &'a PathPermissionManager,
         commands: CommandOffering,
     ) -> ToolSelection<'a> {
+        let format = EditFormat::of_model(&member.config.backend.model);
         ToolSelection {
             allowed: member.config.tools.allowed.as_deref(),
             excluded: &member.config.tools.excluded,
@@ -262,10 +263,10 @@ impl AgentTeam {
                 ImageInput::Refused => ImageOffering::NotOffered,
             },
             // A hook on edits reads the path of one file.
-            edits: if member.config.hooks.is_empty() {
-                EditFormat::of_model(&member.config.backend.model)
-            } else {
+            edits: if format == EditFormat::Patch && !member.config.hooks.is_empty() {
                 EditFormat::Replacements
+            } else {
+                format
             },
         }
     }

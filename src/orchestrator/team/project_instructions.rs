@@ -16,7 +16,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Phase};
 use crate::prompts::project_instructions::InstructionFile;
 use crate::text::count_noun;
-use crate::tools::call::{LineRange, ToolCall, UserPath};
+use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::{self, ActionOutcome};
@@ -146,6 +146,7 @@ fn read_file(
     let call = ToolCall::ReadTextFile {
         path: UserPath::parse(path.to_string()).map_err(|error| error.to_string())?,
         lines: LineRange::All,
+        form: ReadForm::Plain,
     };
     let permitted = gate.check(call).map_err(|denial| denial.reason)?;
     let observation = exec::run(permitted);

@@ -22,7 +22,7 @@ use crate::permissions::protected::protected_name;
 use crate::prompts::skills::SkillSummary;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::text::{escape_name, truncate};
-use crate::tools::call::{LineRange, ToolCall, UserPath};
+use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::{self, ActionOutcome};
@@ -344,6 +344,7 @@ fn read_text(gate: &Gate, file: &AbsPath) -> std::result::Result<String, String>
     let call = ToolCall::ReadTextFile {
         path: UserPath::parse(file.to_string()).map_err(|error| error.to_string())?,
         lines: LineRange::All,
+        form: ReadForm::Plain,
     };
     let permitted = gate.check(call).map_err(|denial| denial.reason)?;
     let observation = exec::run(permitted);

@@ -51,6 +51,10 @@ const CALLS: &[(&str, &str)] = &[
         "edit_file",
         r#"{"path":"a","edits":[{"oldText":"x","newText":""}],"dryRun":true}"#,
     ),
+    (
+        "edit_file",
+        r#"{"path":"a","edits":[{"insertLine":2,"newText":"y"}]}"#,
+    ),
     ("create_directory", r#"{"path":"a/b"}"#),
     ("move_file", r#"{"source":"a","destination":"b"}"#),
     ("copy_file", r#"{"source_path":"a","destination_path":"b"}"#),

@@ -8,7 +8,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{
-    ANSWER, COMMANDS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
+    ANSWER, COMMANDS, ParameterNeed, ParameterType, TOOLS, TRANSLATED_TOOLS, ToolOffer, ToolSpec,
 };
 use crate::tools::tool_selection::{
     CommandOffering, DirectoryNaming, EditFormat, ImageOffering, ToolSelection,
@@ -52,6 +52,7 @@ fn sample(kind: ParameterType) -> Value {
         ParameterType::Count => json!(1),
         ParameterType::Flag => json!(true),
         ParameterType::Texts => json!(["a"]),
+        ParameterType::Lines => json!([1, -1]),
         ParameterType::Scores => json!([7]),
         ParameterType::Edits => json!([{"oldText": "a", "newText": "b"}]),
         ParameterType::PlanEntries => json!([{"content": "a", "status": "pending"}]),
@@ -70,6 +71,8 @@ fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
             let value = match (tool.name, parameter.name) {
                 (_, "url") => json!("https://example.org/"),
                 (_, ANSWER) => json!("agent1.1"),
+                ("str_replace_based_edit_tool", "command") => json!("view"),
+                (_, "diff") => json!("@@\n-a\n+b\n"),
                 ("apply_patch", _) => {
                     json!("*** Begin Patch\n*** Delete File: a\n*** End Patch")
                 }
@@ -115,7 +118,8 @@ fn table_schema_and_parser_agree() {
             let call =
                 parse_model_call(tool.name, &complete.to_string(), &ToolCatalogue::default());
             assert!(call.is_ok(), "{tool} {complete}: {call:?}");
-            if let Ok(ModelCall::Tool(call)) = call {
+            let is_translated = TRANSLATED_TOOLS.iter().any(|other| other.name == tool.name);
+            if let (Ok(ModelCall::Tool(call)), false) = (call, is_translated) {
                 assert_eq!(call.name(), tool.name);
             }
 
@@ -125,6 +129,10 @@ fn table_schema_and_parser_agree() {
             let needed = parameter.need == ParameterNeed::Required;
             assert_eq!(call.is_err(), needed, "{tool} {lacking}");
 
+            // The command decides which other parameters are read.
+            if tool.name == "str_replace_based_edit_tool" {
+                continue;
+            }
             let mut wrong = complete;
             wrong[parameter.name] = json!([[]]);
             let call = parse_model_call(tool.name, &wrong.to_string(), &ToolCatalogue::default());
@@ -284,24 +292,67 @@ fn filters_take_tools_out_by_any_of_their_names() {
     );
 }
 
+/// Returns the names of the file tools that `model` is offered.
+fn offered_to(model: &str, allowed: Option<&[&str]>, excluded: &[&str]) -> Vec<String> {
+    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Final);
+    let list =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let offers = ToolSelection {
+        allowed: allowed.map(list).as_deref(),
+        excluded: &list(excluded),
+        permissions: &permissions,
+        directories: DirectoryNaming::Unnamed,
+        commands: CommandOffering::NotOffered,
+        images: ImageOffering::Offered,
+        edits: EditFormat::of_model(model),
+    }
+    .offers();
+    let names = offers.into_iter().map(|offer| offer.name.into_owned());
+    names.collect()
+}
+
+#[test]
+fn a_model_that_is_trained_on_the_text_editor_is_offered_that_in_place_of_what_it_does() {
+    const EDITOR: &str = "str_replace_based_edit_tool";
+    let parts = [
+        "read_text_file",
+        "list_directory",
+        "write_file",
+        "edit_file",
+    ];
+    let check = |offered: Vec<String>, has_editor: bool| {
+        let has = |name: &str| offered.iter().any(|offer| offer == name);
+        assert_eq!(has(EDITOR), has_editor, "{offered:?}");
+        assert!(!has("apply_patch"), "{offered:?}");
+        assert!(!has("diff_patch_workspace_file"), "{offered:?}");
+        for part in parts {
+            assert!(!(has(part) && has_editor), "{offered:?}");
+        }
+    };
+    check(offered_to("claude-opus-4-8", None, &[]), true);
+    check(offered_to("anthropic/claude-sonnet-5-5", None, &[]), true);
+    check(offered_to("qwen3", None, &[]), false);
+    check(offered_to("claude-opus-4-8", None, &[EDITOR]), false);
+    for part in parts {
+        check(offered_to("claude-opus-4-8", None, &[part]), false);
+    }
+    check(offered_to("qwen3", Some(&[EDITOR, "edit_file"]), &[]), true);
+    check(
+        offered_to("claude-opus-4-8", Some(&["edit_file"]), &[]),
+        false,
+    );
+    let named = [
+        "diff_patch_workspace_file",
+        "semantic_search_workspace_files",
+    ];
+    assert_eq!(offered_to("qwen3", Some(&named), &[]), named);
+}
+
 #[test]
 fn a_model_that_patches_files_is_offered_that_in_place_of_edits() {
-    let permissions = PathPermissionManager::new(vec![workspace()], Phase::Final);
     let offers_patch = |model: &str, allowed: Option<&[&str]>, excluded: &[&str]| {
-        let list = |names: &[&str]| -> Vec<String> {
-            names.iter().map(|name| (*name).to_owned()).collect()
-        };
-        let offers = ToolSelection {
-            allowed: allowed.map(list).as_deref(),
-            excluded: &list(excluded),
-            permissions: &permissions,
-            directories: DirectoryNaming::Unnamed,
-            commands: CommandOffering::NotOffered,
-            images: ImageOffering::Offered,
-            edits: EditFormat::of_model(model),
-        }
-        .offers();
-        let has = |name: &str| offers.iter().any(|offer| offer.name == name);
+        let offered = offered_to(model, allowed, excluded);
+        let has = |name: &str| offered.iter().any(|offer| offer == name);
         assert!(!(has("apply_patch") && has("edit_file")));
         has("apply_patch")
     };

@@ -3,7 +3,7 @@
 use crate::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use crate::tools::call::{
     CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget, FileEdit,
-    FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
+    FileSelection, GrepQuery, LineRange, ReadForm, ToolCall, UserPath,
 };
 use crate::tools::error::CallParseError;
 use crate::tools::parse::{self, CONTEXT_LINES_MAX, GREP_RESULTS_MAX};
@@ -47,6 +47,7 @@ fn reading_one_file_is_understood() {
     let read = |lines| ToolCall::ReadTextFile {
         path: path("a.py"),
         lines,
+        form: ReadForm::Plain,
     };
     let range = |first, last| read(LineRange::Range { first, last });
     check(
@@ -139,6 +140,7 @@ fn searches_and_comparisons_are_understood() {
         context_lines: 0,
         selection: selection(&["*"], &[]),
         results_max: 200,
+        ranking: Vec::new(),
     };
     check(
         "grep_files",
@@ -154,6 +156,17 @@ fn searches_and_comparisons_are_understood() {
             context_lines: CONTEXT_LINES_MAX,
             selection: selection(&["*.rs"], &["target/*"]),
             results_max: GREP_RESULTS_MAX,
+            ..plain.clone()
+        }),
+    );
+    check(
+        "semantic_search_workspace_files",
+        r#"{"query":"How are Tokens, tokens counted?","limit":5}"#,
+        &grep(GrepQuery {
+            pattern: "are|counted|how|tokens".to_owned(),
+            case: CaseSensitivity::Insensitive,
+            results_max: 5,
+            ranking: texts(&["are", "counted", "how", "tokens"]),
             ..plain
         }),
     );
@@ -197,7 +210,7 @@ fn writing_tools_are_understood() {
     );
     let edit = |mode| ToolCall::EditFile {
         path: path("a"),
-        edits: vec![FileEdit {
+        edits: vec![FileEdit::Replacement {
             old: "x".to_owned(),
             new: String::new(),
         }],
@@ -290,6 +303,7 @@ fn unambiguous_mistakes_in_arguments_are_accepted() {
     let head = ToolCall::ReadTextFile {
         path: path("a"),
         lines: LineRange::Head(10),
+        form: ReadForm::Plain,
     };
     for ten in ["10", "10.0", r#""10""#, r#"" 10 ""#] {
         check(
@@ -311,7 +325,7 @@ fn unambiguous_mistakes_in_arguments_are_accepted() {
     }
     let dry = ToolCall::EditFile {
         path: path("a"),
-        edits: vec![FileEdit {
+        edits: vec![FileEdit::Replacement {
             old: "x".to_owned(),
             new: "y".to_owned(),
         }],

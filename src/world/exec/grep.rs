@@ -1,6 +1,7 @@
 //! `grep_files`: searches lines of files with a regular expression, in time linear in the bytes
 //! read. Binary files are skipped, symlinks are not followed.
 
+use std::cmp::Reverse;
 use std::io::{self, Read as _};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -26,6 +27,12 @@ const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// The most of one line that is shown, in characters.
 const LINE_CHARS_MAX: usize = 500;
+
+/// The most matching lines of a file that are compared for its rank, and the best that are shown.
+const COMPARED_LINES_MAX: u32 = 1000;
+const RANKED_LINES_MAX: usize = 3;
+/// The number of ranked files from which the worse ones are dropped.
+const RANKED_FILES_MAX: usize = 8192;
 
 /// The most memory for one line of a file, in bytes; a file with a longer line is skipped.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -68,17 +75,80 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
         scan_bytes_left: SCAN_BYTES_MAX,
     };
     let mut searcher = build_searcher(grep);
+    let mut ranked_files = Vec::new();
     for file in &files {
         if search.is_over() {
             break;
         }
         // A file that vanished, cannot be read or has too long a line has no matches.
-        let _skipped = search.search_file(gate, file, &matcher, &mut searcher);
+        let count_max = match grep.ranking.as_slice() {
+            [] => search.matches_left,
+            _ => COMPARED_LINES_MAX,
+        };
+        let Ok(found) = search.search_file(gate, file, &matcher, &mut searcher, count_max) else {
+            continue;
+        };
+        if grep.ranking.is_empty() {
+            search.show(&found.lines, found.count);
+        } else if found.count > 0 {
+            ranked_files.push(RankedFile::new(&grep.ranking, found.lines));
+        }
+        if ranked_files.len() >= RANKED_FILES_MAX {
+            keep_best(&mut ranked_files, grep.results_max);
+        }
+    }
+    keep_best(&mut ranked_files, grep.results_max);
+    for file in ranked_files {
+        for line in file.lines.into_iter().take(as_length(search.matches_left)) {
+            search.show(&[line], 1);
+        }
     }
     Ok(Observation::done(search.finish() + &limit_notes(&listing)))
 }
 
+/// A file with its best lines.
+#[derive(Debug)]
+struct RankedFile {
+    /// The number of words that it contains.
+    word_count: usize,
+    lines: Vec<String>,
+}
+
+impl RankedFile {
+    fn new(words: &[String], mut lines: Vec<String>) -> Self {
+        let count_words = |text: &str| {
+            let text = text.to_lowercase();
+            words
+                .iter()
+                .filter(|word| text.contains(word.as_str()))
+                .count()
+        };
+        let word_count = count_words(&lines.join("\n"));
+        lines.sort_by_key(|line| Reverse(count_words(line)));
+        lines.truncate(RANKED_LINES_MAX);
+        Self { word_count, lines }
+    }
+}
+
+/// Sorts files by rank, and keeps as many as can be shown.
+fn keep_best(files: &mut Vec<RankedFile>, results_max: u32) {
+    files.sort_by_key(|file| Reverse(file.word_count));
+    files.truncate(as_length(results_max));
+}
+
+fn as_length(count: u32) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
 impl GrepSearch {
+    /// Shows lines with `count` matches.
+    fn show(&mut self, lines: &[String], count: u32) {
+        self.matches_left = self.matches_left.saturating_sub(count);
+        for line in lines {
+            self.lines.push(line);
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.matches_left == 0 || self.scan_bytes_left == 0 || self.lines.is_full()
     }
@@ -89,25 +159,23 @@ impl GrepSearch {
         path: &ResolvedPath,
         matcher: &RegexMatcher,
         searcher: &mut Searcher,
-    ) -> io::Result<()> {
-        let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
-            return Ok(());
-        };
+        count_max: u32,
+    ) -> io::Result<FileMatches> {
+        let (file, meta) = path
+            .dir()
+            .open_file(&path.below())
+            .map_err(io::Error::other)?;
         let file = file.take(self.scan_bytes_left);
         self.scan_bytes_left = self.scan_bytes_left.saturating_sub(meta.version.size_bytes);
         let mut file_matches = FileMatches {
             path: display_path(gate, path.real()),
             lines: Vec::new(),
             count: 0,
-            count_max: self.matches_left,
+            count_max,
             output_bytes_left: LISTING_BYTES_MAX,
         };
         searcher.search_reader(matcher, file, &mut file_matches)?;
-        self.matches_left = self.matches_left.saturating_sub(file_matches.count);
-        for line in file_matches.lines {
-            self.lines.push(&line);
-        }
-        Ok(())
+        Ok(file_matches)
     }
 
     fn finish(self) -> String {

@@ -206,7 +206,7 @@ fn carry_out(
     runners: CallRunners<'_>,
 ) -> ToolResult {
     match action {
-        Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
+        Action::ReadTextFile { path, lines, form } => read::read_file(gate, &path, lines, form),
         Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
         Action::WriteFile { path, content } => write::write_file(gate, &path, &content),
         Action::ApplyPatch { files, .. } => apply_patch::apply_patch(gate, &files),

@@ -7,19 +7,45 @@ use jiff::Timestamp;
 
 use crate::permissions::grant::{GrantKind, GrantScope};
 use crate::prompts::untrusted_text::note;
-use crate::tools::call::LineRange;
+use crate::tools::call::{LineRange, ReadForm};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::access::verdict::GrantedRoot;
 use crate::world::exec::Observation;
-use crate::world::exec::text::{self, TextReadError};
+use crate::world::exec::list::list_directory;
+use crate::world::exec::text::{self, ReadText, TextReadError};
 use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, display_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
+/// The most bytes of a file that are shown with line numbers, which are longer than some lines.
+const NUMBERED_BYTES_MAX: usize = OUTPUT_BYTES_MAX / 4;
+
 /// Implements `read_text_file`.
-pub(super) fn read_text_file(gate: &Gate, path: &ResolvedPath, lines: LineRange) -> ToolResult {
-    match read_text(gate, path, lines, OUTPUT_BYTES_MAX) {
-        Ok(text) => Ok(Observation::done(text)),
+pub(super) fn read_file(
+    gate: &Gate,
+    path: &ResolvedPath,
+    lines: LineRange,
+    form: ReadForm,
+) -> ToolResult {
+    let bytes_max = match form {
+        ReadForm::Plain => OUTPUT_BYTES_MAX,
+        ReadForm::Numbered => {
+            let meta = path.dir().meta(&path.below());
+            if meta.is_ok_and(|meta| meta.kind == FileKind::Directory) {
+                return list_directory(gate, path);
+            }
+            NUMBERED_BYTES_MAX
+        }
+    };
+    match read_text(gate, path, lines, bytes_max) {
+        Ok(read) => Ok(Observation::done(match (form, lines) {
+            (ReadForm::Plain, _) => read.text + &read.notes,
+            (ReadForm::Numbered, LineRange::Range { first, .. }) => read.numbered(first),
+            (ReadForm::Numbered, LineRange::All | LineRange::Head(_) | LineRange::Tail(_)) => {
+                read.numbered(1)
+            }
+        })),
         Err(error) => Err(ToolError::failed_at(gate, "read", path, error)),
     }
 }
@@ -33,8 +59,10 @@ pub(super) fn read_multiple_files(gate: &Gate, paths: &[ResolvedPath]) -> Observ
         let text = if bytes_left == 0 {
             note("cut: the answer is full; ask for this file alone")
         } else {
-            read_text(gate, path, LineRange::All, bytes_left)
-                .unwrap_or_else(|error| format!("error: {error}\n"))
+            read_text(gate, path, LineRange::All, bytes_left).map_or_else(
+                |error| format!("error: {error}\n"),
+                |read| read.text + &read.notes,
+            )
         };
         let line_end = if text.ends_with('\n') { "" } else { "\n" };
         let heading = note(format_args!("file {shown_path}"));
@@ -48,7 +76,7 @@ fn read_text(
     path: &ResolvedPath,
     lines: LineRange,
     bytes_max: usize,
-) -> Result<String, TextReadError> {
+) -> Result<ReadText, TextReadError> {
     let (file, meta) = path.dir().open_file(&path.below())?;
     let name = path.real().as_path();
     let read = text::read_lines(file, name, lines, meta.version.size_bytes, bytes_max)?;
@@ -58,7 +86,7 @@ fn read_text(
             .record_read(path.real().clone(), meta.version);
     }
     gate.record_base(path, &meta.version, FileAccessReason::Read);
-    Ok(read.text)
+    Ok(read)
 }
 
 /// Implements `get_file_info`.

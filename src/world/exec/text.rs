@@ -99,10 +99,23 @@ impl From<std::io::Error> for TextReadError {
 /// What was read of a file.
 #[derive(Debug)]
 pub(super) struct ReadText {
-    /// The text, with notes at its end.
+    /// The text.
     pub(super) text: String,
+    /// Notes about it.
+    pub(super) notes: String,
     /// Whether the file is UTF-8, so that the text can be written back.
     pub(super) is_utf8: bool,
+}
+
+impl ReadText {
+    /// Returns the lines with their numbers, the first of which is `first`, and the notes.
+    pub(super) fn numbered(&self, first: u64) -> String {
+        let mut lines = String::new();
+        for (number, line) in (first..).zip(self.text.split_inclusive('\n')) {
+            let _written = write!(lines, "{number}\t{line}");
+        }
+        lines + &self.notes
+    }
 }
 
 /// Returns the requested lines, up to `bytes_max`; a note says what was cut.
@@ -125,7 +138,7 @@ pub(super) fn read_lines(
     read.text = strip_byte_order_mark(&read.text).to_owned();
     if !read.is_utf8 {
         let encoding_note = note("it is not UTF-8; bytes that are not are shown as \\xNN");
-        let _written = writeln!(read.text, "\n{encoding_note}");
+        let _written = writeln!(read.notes, "\n{encoding_note}");
     }
     Ok(read)
 }
@@ -200,6 +213,7 @@ fn decode_to_show(
     };
     Ok(ReadText {
         text: escape_notes(&text).into_owned(),
+        notes: String::new(),
         is_utf8,
     })
 }
@@ -249,16 +263,14 @@ fn read_range(
     let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
     let mut read = decode_to_show(bytes, RemainingBytes::Something)?;
-    let text = &mut read.text;
-    let shown_lines = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
+    let shown_lines = u64::try_from(read.text.matches('\n').count()).unwrap_or(u64::MAX);
     let next_line = first.saturating_add(shown_lines);
     let _written = if whole_lines.is_some() {
-        let cut_note =
-            format_args!("cut after {bytes_max} bytes: continue with start_line {next_line}");
-        writeln!(text, "{}", note(cut_note))
+        let cut_note = format_args!("cut after {bytes_max} bytes: continue with line {next_line}");
+        writeln!(read.notes, "{}", note(cut_note))
     } else {
         let cut_note = format_args!("cut: line {first} is longer than {bytes_max} bytes");
-        writeln!(text, "\n{}", note(cut_note))
+        writeln!(read.notes, "\n{}", note(cut_note))
     };
     Ok(read)
 }

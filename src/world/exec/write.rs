@@ -102,14 +102,18 @@ pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
 /// Why a replacement cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum EditError {
-    #[error("oldText of edit {number} does not occur{}", describe_nearest(.nearest.as_ref()))]
+    #[error("the old text of edit {number} does not occur{}", describe_nearest(.nearest.as_ref()))]
     Missing {
         number: usize,
         /// The number of the most similar line, and the line.
         nearest: Option<(usize, String)>,
     },
-    #[error("oldText of edit {0} occurs more than once; add lines around it until it is unique")]
+    #[error(
+        "the old text of edit {0} occurs more than once; add lines around it until it is unique"
+    )]
     Ambiguous(usize),
+    #[error("it has only {0} lines")]
+    BeyondTheEnd(usize),
 }
 
 fn describe_nearest(nearest: Option<&(usize, String)>) -> String {
@@ -149,7 +153,27 @@ fn find_with_line_ends<'t>(text: &'t str, old: &str) -> Option<&'t str> {
     parts.next().is_none().then_some(part)
 }
 
-/// Returns the text after all replacements. If every line ends in CR LF, the replacements do too; if
+/// Returns `text` with `inserted` below the line of this number.
+fn insert_lines(text: &str, line: u64, inserted: &str) -> Result<String, EditError> {
+    let body = text::strip_byte_order_mark(text);
+    let mark = text.strip_suffix(body).unwrap_or_default();
+    let lines: Vec<&str> = body.split_inclusive('\n').collect();
+    let index = usize::try_from(line).unwrap_or(usize::MAX);
+    let (before, after) = lines
+        .split_at_checked(index)
+        .ok_or(EditError::BeyondTheEnd(lines.len()))?;
+    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let is_open = |lines: &[&str]| lines.last().is_some_and(|line| !line.ends_with('\n'));
+    // A file keeps its last line without an end.
+    let (gap, end) = match (is_open(before), inserted.ends_with('\n')) {
+        (true, _) => (line_end, ""),
+        (false, true) => ("", ""),
+        (false, false) => ("", line_end),
+    };
+    Ok([mark, &before.concat(), gap, inserted, end, &after.concat()].concat())
+}
+
+/// Returns the text after all changes. If every line ends in CR LF, the replacements do too; if
 /// some do, those whose first line does.
 fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
     let mut text = text.to_owned();
@@ -162,7 +186,17 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
                 part.to_owned()
             }
         };
-        let (mut old, mut new) = (with_line_ends(&edit.old), with_line_ends(&edit.new));
+        let (edit_old, edit_new) = match edit {
+            FileEdit::Replacement { old, new } => (old, new),
+            FileEdit::Insertion {
+                line,
+                text: inserted,
+            } => {
+                text = insert_lines(&text, *line, &with_line_ends(inserted))?;
+                continue;
+            }
+        };
+        let (mut old, mut new) = (with_line_ends(edit_old), with_line_ends(edit_new));
         if !text.contains(&old)
             && let Some(part) = find_with_line_ends(&text, &old)
         {
@@ -177,7 +211,7 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
             (old, new) = (unescape_result(&old), unescape_result(&new));
         }
         let Some((before, after)) = text.split_once(&old) else {
-            let nearest = nearest_line(&text, &edit.old);
+            let nearest = nearest_line(&text, edit_old);
             return Err(EditError::Missing { number, nearest });
         };
         if text.rfind(&old) != Some(before.len()) {
