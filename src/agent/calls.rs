@@ -20,7 +20,7 @@ use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::hook_runner::HookRunner;
-use crate::world::access::verdict::{Denial, DeniedSubject, OUT_OF_HANDLES};
+use crate::world::access::verdict::{Denial, DeniedSubject, PermitError};
 use crate::world::exec::media::MediaRunner;
 use crate::world::exec::subagents::SubagentRunner;
 use crate::world::exec::vendor_tools::VendorToolRunner;
@@ -336,14 +336,13 @@ impl ModelSession {
         let gate = gate.for_call(self.scoped_call_id(&request.id), cancellation.clone());
         let asks_vendor = matches!(call, ToolCall::AskVendor { .. });
         let makes_media = matches!(call, ToolCall::GenerateMedia { .. });
-        let permitted = match self.ask_gate(request, call, &gate, &cancellation).await {
-            Ok(Ok(permitted)) => permitted,
-            Ok(Err(denial)) => {
-                let rule = Some(denial.rule).filter(|rule| *rule != OUT_OF_HANDLES);
-                let reason = denial.to_string();
+        let permit = match self.ask_gate(request, call, &gate, &cancellation).await {
+            Ok(Err(PermitError::Denied(denial))) => {
+                let (reason, rule) = (denial.to_string(), Some(denial.rule));
                 let (reason, _) = self.reject_call(request, reason, rule).await;
                 return (reason, ToolEffects::from_denial(denial));
             }
+            Ok(permit) => permit,
             Err(_) => {
                 let reason = call_answers::call_interrupted().to_owned();
                 return self.reject_call(request, reason, None).await;
@@ -352,7 +351,7 @@ impl ModelSession {
         // Emitted before the call runs: it may take long, and massgen may be killed meanwhile.
         self.emit_tool_called(request, None, None).await;
         let start = Instant::now();
-        let plan = permitted.plan().cloned();
+        let plan = permit.as_ref().ok().and_then(Permitted::plan).cloned();
         let subagents = self.subagent_call();
         let vendor_tools = asks_vendor.then(|| self.vendor_tool_call());
         let media = makes_media.then(|| self.media_call());
@@ -363,7 +362,10 @@ impl ModelSession {
                 vendor_tools: vendor_tools.map(|call| -> &dyn VendorToolRunner { call }),
                 media: media.as_ref().map(|call| -> &dyn MediaRunner { call }),
             };
-            exec::run_with_runners(permitted, interrupt.as_ref(), runners)
+            match permit {
+                Ok(permitted) => exec::run_with_runners(permitted, interrupt.as_ref(), runners),
+                Err(error) => error.into(),
+            }
         };
         let mut execution = tokio::task::spawn_blocking(execute);
         let execution_result = tokio::select! {
@@ -397,18 +399,15 @@ impl ModelSession {
             elapsed_ms: milliseconds(start.elapsed()),
         });
         self.emit(finish_event).await;
-        let Observation {
-            content,
-            images,
-            changes,
-            denials,
-            ..
-        } = observation;
-        let mut effects = ToolEffects::from_changes(changes);
-        for denial in denials {
+        let mut effects = ToolEffects::from_changes(observation.changes);
+        for denial in observation.denials {
             effects.add(ToolEffects::from_denial(denial));
         }
-        (ToolResultContent { content, images }, effects)
+        let result = ToolResultContent {
+            content: observation.content,
+            images: observation.images,
+        };
+        (result, effects)
     }
 
     /// Asks the gate about a call. This may request approval, which may take long.
@@ -418,7 +417,7 @@ impl ModelSession {
         call: ToolCall,
         gate: &Gate,
         cancellation: &CancellationToken,
-    ) -> Result<Result<Permitted<Action>, Denial>, JoinError> {
+    ) -> Result<Result<Permitted<Action>, PermitError>, JoinError> {
         let gate = gate.clone();
         let tool = request.name.clone();
         let ask = move || {

@@ -183,7 +183,7 @@ impl TaskImages {
     fn read_image(&mut self, gate: &Gate, path: &str) -> Result<(), String> {
         let path = UserPath::parse(path).map_err(|invalid| invalid.to_string())?;
         let call = ToolCall::ReadMediaFile { path };
-        let permitted = gate.check(call).map_err(|denial| denial.reason)?;
+        let permitted = gate.check(call).map_err(|error| error.reason())?;
         let observation = exec::run(permitted);
         let image = observation.images.first().ok_or(observation.content)?;
         let addition = self.images.add(image.base64());

@@ -102,7 +102,7 @@ async fn read_file(
     let read_file = move || {
         let permitted = gate
             .check(ToolCall::ReadMediaFile { path })
-            .map_err(|denial| denial.reason)?;
+            .map_err(|error| error.reason())?;
         exec::read_model_file(permitted, class)
     };
     let read_result = tokio::task::spawn_blocking(read_file).await;

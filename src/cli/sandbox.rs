@@ -19,7 +19,7 @@ use crate::host::{HangupAction, Host};
 use crate::text::shell_words::shell_line;
 use crate::tools::call::{ToolCall, UserPath, WORKSPACE};
 use crate::world::access::gate::{Action, Gate, Permitted};
-use crate::world::access::verdict::Denial;
+use crate::world::access::verdict::PermitError;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::run_on_streams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -50,7 +50,7 @@ pub(crate) fn run(
         dir,
         answer: None,
     };
-    let permitted = gate.check(call).map_err(|denial| denial_error(&denial))?;
+    let permitted = gate.check(call).map_err(|error| permit_error(&error))?;
     let command = wait_for_command(permitted, changes, host.hangup);
     let result = single_thread_runtime()?.block_on(command)?;
     if let Some(delivered) = &result.delivered {
@@ -63,10 +63,14 @@ pub(crate) fn run(
 }
 
 /// Converts a denial to an error, with its advice as hints.
-fn denial_error(denial: &Denial) -> Error {
-    let message = denial.to_string();
+fn permit_error(error: &PermitError) -> Error {
+    let kind = match error {
+        PermitError::Denied(_) => ErrorKind::Denied,
+        PermitError::Exhausted(_) => ErrorKind::Environment,
+    };
+    let message = error.to_string();
     let mut lines = message.lines();
-    let error = Error::new(ErrorKind::Denied, lines.next().unwrap_or_default());
+    let error = Error::new(kind, lines.next().unwrap_or_default());
     lines.fold(error, Error::with_hint)
 }
 

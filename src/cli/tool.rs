@@ -41,16 +41,15 @@ pub(crate) fn execute(
         Err(error) => return rejection_report(&error.to_string(), "invalid", ExitStatus::Usage),
     };
     let is_long_running = call.is_long_running();
-    let permitted = match gate.check(call) {
-        Ok(permitted) => permitted,
-        Err(denial) => return denial_report(&denial.to_string()),
-    };
-    let observation = if is_long_running {
-        let result = single_thread_runtime()
-            .and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
-        result.unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
-    } else {
-        exec::run(permitted)
+    let observation = match gate.check(call) {
+        Ok(permitted) if is_long_running => {
+            let result = single_thread_runtime()
+                .and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
+            result
+                .unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
+        }
+        Ok(permitted) => exec::run(permitted),
+        Err(error) => error.into(),
     };
     let (decision, status) = match observation.outcome {
         ActionOutcome::Done => ("allow", ExitStatus::Success),

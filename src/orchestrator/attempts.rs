@@ -192,7 +192,7 @@ impl Attempt {
         run_blocking(move || {
             let permitted = gate
                 .check(call)
-                .map_err(|denial| Error::new(ErrorKind::Environment, denial.reason))?;
+                .map_err(|error| Error::new(ErrorKind::Environment, error.reason()))?;
             let observation = exec::run(permitted);
             match observation.outcome {
                 ActionOutcome::Done => Ok(!observation.changes.is_empty()),

@@ -410,7 +410,7 @@ impl CheckEnvironment {
         let (gate, interrupt_at_deadline) = (self.gate.clone(), interrupt.clone());
         let work = move || match gate.check(call) {
             Ok(permitted) => run_check(permitted, &interrupt),
-            Err(denial) => Err(denial.reason),
+            Err(error) => Err(error.reason()),
         };
         let mut command_task = tokio::task::spawn_blocking(work);
         let outcome = tokio::select! {
@@ -479,7 +479,7 @@ fn copy_snapshot(
         copy_all_call(&snapshot.to_abs(), target, left_out).ok_or_else(|| check_error(NOT_UTF8))?;
     let permitted = gate
         .check(call)
-        .map_err(|denial| check_error(&denial.reason))?;
+        .map_err(|error| check_error(&error.reason()))?;
     let observation = exec::run(permitted);
     match observation.outcome {
         ActionOutcome::Done => Ok(observation.changes),

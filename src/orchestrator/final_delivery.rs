@@ -32,6 +32,7 @@ use crate::prompts::TaskPrompt;
 use crate::text::single_line;
 use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
+use crate::world::access::verdict::PermitError;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::{HASHED_BYTES_MAX, fingerprint};
 use crate::world::exec::{self, ActionOutcome, Observation};
@@ -416,7 +417,10 @@ impl FinalDelivery<'_> {
             Ok(permitted) => {
                 ToolEffects::from_changes(observed_changes(exec::run(permitted), root))
             }
-            Err(denial) => ToolEffects::from_denial(denial),
+            Err(PermitError::Denied(denial)) => ToolEffects::from_denial(denial),
+            Err(error @ PermitError::Exhausted(_)) => {
+                ToolEffects::from_changes(observed_changes(error.into(), root))
+            }
         };
         let work_result = tokio::task::spawn_blocking(work).await;
         work_result.map_err(|_| Error::bug("the delivery failed unexpectedly"))

@@ -13,11 +13,12 @@ use massgen::path::{AbsPath, RealPath, RelPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::permissions::history::{AccessHistory, ReadBeforeDelete};
+use massgen::tools::call::ToolCall;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::access::gate::Gate;
+use massgen::world::access::gate::{Action, Gate, Permitted};
 use massgen::world::access::policy::{ConflictPolicy, GatePolicy};
-use massgen::world::access::verdict::Denial;
+use massgen::world::access::verdict::{Denial, PermitError};
 use massgen::world::exec::{self, ActionOutcome, Observation};
 use massgen::world::io::locate::{LocatedPath, locate};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -179,10 +180,18 @@ fn collect_state(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
+/// Asks `gate` about a call.
+pub(crate) fn permit(gate: &Gate, call: ToolCall) -> Result<Permitted<Action>, Denial> {
+    gate.check(call).map_err(|error| match error {
+        PermitError::Denied(denial) => denial,
+        PermitError::Exhausted(_) => panic!("{error}"),
+    })
+}
+
 /// Makes a call through `gate`, and carries it out if it is permitted.
 pub(crate) fn call_tool(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
     let call = parse(tool, &arguments.to_string(), &ToolCatalogue::default()).unwrap();
-    Ok(exec::run(gate.check(call)?))
+    permit(gate, call).map(exec::run)
 }
 
 /// Like [`call_tool`], for a call that must succeed; returns what the model reads.

@@ -12,7 +12,7 @@ use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
 use massgen::world::access::verdict::DeniedSubject;
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, call_refused, call_successfully, call_tool};
+use crate::disk::{Disk, call_refused, call_successfully, call_tool, permit};
 
 use Phase::{Coordination, Final};
 
@@ -39,7 +39,7 @@ impl DiskGate<'_> {
             .filter_map(|verdict| verdict.refusal.as_ref());
         let rule = refusals.next().map(|refusal| refusal.rule);
         assert_eq!(rule.unwrap_or("allow"), expected, "{tool} {path}");
-        let denied = gate.check(call).map(drop).map_err(|denial| denial.rule);
+        let denied = permit(gate, call).map(drop).map_err(|denial| denial.rule);
         assert_eq!(denied.err(), rule, "{tool} {path}");
     }
 }

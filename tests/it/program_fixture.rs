@@ -31,6 +31,7 @@ use massgen::world::sandbox::program_environment::{ProgramEnvironment, ProgramSa
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::disk::permit;
 use crate::mcp_servers::installed_servers;
 use crate::project::binary;
 
@@ -358,7 +359,7 @@ fn run_python_plainly(dialect: ProgramDialect, programs: &[FixtureProgram<'_>]) 
 pub(crate) fn run_at(gate: &Gate, program: &str) -> Result<Observation, Denial> {
     let arguments = json!({"code": program}).to_string();
     let call = parse("execute_code", &arguments, &ToolCatalogue::default()).unwrap();
-    gate.check(call).map(exec::run)
+    permit(gate, call).map(exec::run)
 }
 
 /// Returns one part of what a model reads about a program.

@@ -13,6 +13,7 @@ use crate::backend::external_agent::protocol::{
 use crate::prompts::external_agents::RUN_NOT_WAITING;
 use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::external_call::ExternalCaller;
+use crate::world::access::verdict::PermitError;
 use crate::world::exec::agent_launcher::AgentLauncher;
 use crate::world::exec::{self, ActionOutcome};
 
@@ -156,7 +157,8 @@ async fn decide_permission(
 
 async fn execute_call(launcher: AgentLauncher, call: ToolCall) -> Result<String, FileRequestError> {
     let execute = move || match launcher.gate.check(call) {
-        Err(denial) => Err(FileRequestError::Denied(denial.to_string())),
+        Err(PermitError::Denied(denial)) => Err(FileRequestError::Denied(denial.to_string())),
+        Err(error @ PermitError::Exhausted(_)) => Err(FileRequestError::Failed(error.to_string())),
         Ok(permitted) => {
             let observation = exec::run(permitted);
             let is_missing = observation.is_missing_file();

@@ -188,7 +188,7 @@ impl ToolHandler {
         let call_interrupt = interrupt.clone();
         let execution = spawn_blocking(move || match gate.check(call) {
             Ok(permitted) => exec::run_until(permitted, Some(&call_interrupt)),
-            Err(denial) => Observation::new(ActionOutcome::Denied, denial.to_string()),
+            Err(error) => error.into(),
         });
         wait_for_result(execution, steps, &interrupt, context).await
     }

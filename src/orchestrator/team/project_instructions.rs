@@ -148,7 +148,7 @@ fn read_file(
         lines: LineRange::All,
         form: ReadForm::Plain,
     };
-    let permitted = gate.check(call).map_err(|denial| denial.reason)?;
+    let permitted = gate.check(call).map_err(|error| error.reason())?;
     let observation = exec::run(permitted);
     match observation.outcome {
         ActionOutcome::Done => {}

@@ -346,7 +346,7 @@ fn read_text(gate: &Gate, file: &AbsPath) -> std::result::Result<String, String>
         lines: LineRange::All,
         form: ReadForm::Plain,
     };
-    let permitted = gate.check(call).map_err(|denial| denial.reason)?;
+    let permitted = gate.check(call).map_err(|error| error.reason())?;
     let observation = exec::run(permitted);
     match observation.outcome {
         ActionOutcome::Done => Ok(observation.content),

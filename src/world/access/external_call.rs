@@ -10,7 +10,7 @@ use crate::tools::aliases::{is_known_tool, names_of};
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::external_tools::ExternalToolAction;
 use crate::world::access::gate::Gate;
-use crate::world::access::verdict::Denial;
+use crate::world::access::verdict::PermitError;
 
 /// Why a search is denied to a program that has no sandbox to keep it from what it finds.
 const HIDDEN_BELOW: &str = "denied: something below is closed to you; search a directory that \
@@ -117,10 +117,10 @@ fn check_rules(
     options: Map<String, Value>,
 ) -> Result<(), String> {
     let permit = gate.check_external(tool, call, options);
-    permit.map_err(|denial| denial.to_string())
+    permit.map_err(|error| error.to_string())
 }
 
 /// Discards the permit, because the other program carries the call out itself.
-fn discard_permit<P>(permit: Result<P, Denial>) -> Result<(), String> {
-    permit.map(drop).map_err(|denial| denial.to_string())
+fn discard_permit<P>(permit: Result<P, PermitError>) -> Result<(), String> {
+    permit.map(drop).map_err(|error| error.to_string())
 }

@@ -8,6 +8,7 @@ use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::prompts::untrusted_text::escape_notes;
 use crate::text::escape_name;
 use crate::tools::call::UserPath;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// A refused call, as the model reads it. It names no path outside the grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +54,6 @@ pub enum DeniedSubject {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = &self.reason;
-        if self.rule == OUT_OF_HANDLES {
-            return write!(f, "error: nothing can be opened now: {reason}");
-        }
         match &self.subject {
             DeniedSubject::Access {
                 path,
@@ -97,8 +95,50 @@ impl fmt::Display for Denial {
     }
 }
 
-/// The rule of a call that was not refused: massgen or the machine has too many open files.
-pub const OUT_OF_HANDLES: &str = "out-of-handles";
+/// Why there is no permit for a call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PermitError {
+    /// The call is denied.
+    #[error("{0}")]
+    Denied(Denial),
+    /// massgen or the machine has too many open files or no memory, so that nothing can be decided.
+    #[error("error: nothing can be opened now: {0}")]
+    Exhausted(String),
+}
+
+impl PermitError {
+    /// Returns the reason, as the end of a sentence.
+    pub fn reason(&self) -> String {
+        match self {
+            PermitError::Denied(denial) => denial.reason.clone(),
+            PermitError::Exhausted(error) => error.clone(),
+        }
+    }
+}
+
+impl From<Denial> for PermitError {
+    fn from(denial: Denial) -> Self {
+        PermitError::Denied(denial)
+    }
+}
+
+/// Why a path is not resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::world) enum PathError {
+    /// The access is refused.
+    Refused(AccessRefusal),
+    /// Nothing can be opened now.
+    Exhausted(FileSystemError),
+}
+
+impl From<PathError> for AccessRefusal {
+    fn from(error: PathError) -> Self {
+        match error {
+            PathError::Refused(refusal) => refusal,
+            PathError::Exhausted(error) => AccessRefusal::new("not-followed", error.to_string()),
+        }
+    }
+}
 
 /// A directory or file that an agent was given, with its permission there in this phase.
 #[derive(Clone, Debug, PartialEq, Eq)]

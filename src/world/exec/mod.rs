@@ -57,7 +57,7 @@ use crate::answer_changes::ChangeLayers;
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass};
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
-use crate::world::access::verdict::Denial;
+use crate::world::access::verdict::{Denial, PermitError};
 use crate::world::exec::command::ShellInvocation;
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::media::MediaRunner;
@@ -88,6 +88,16 @@ pub struct Observation {
     pub exit_code: Option<i32>,
     /// A one-line version of the content for people, where the content is meant for models only.
     pub summary: Option<String>,
+}
+
+impl From<PermitError> for Observation {
+    fn from(error: PermitError) -> Self {
+        let outcome = match error {
+            PermitError::Denied(_) => ActionOutcome::Denied,
+            PermitError::Exhausted(_) => ActionOutcome::Failed,
+        };
+        Self::new(outcome, error.to_string())
+    }
 }
 
 /// Whether an action did what was requested.

@@ -29,7 +29,7 @@ fn write_plan(gate: &Gate, file: &str, plan: &TaskPlan) -> Result<Observation, S
         content: format!("{:#}\n", plan_json(plan)),
     };
     let permitted = gate.without_hooks().check(call);
-    let observation = run(permitted.map_err(|denial| denial.reason)?);
+    let observation = run(permitted.map_err(|error| error.reason())?);
     match observation.outcome {
         ActionOutcome::Done => Ok(observation),
         ActionOutcome::Failed | ActionOutcome::Denied => Err(observation.content),

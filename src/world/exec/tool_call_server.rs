@@ -20,7 +20,7 @@ use crate::tools::parse::{canonical_name, parse};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
 use crate::world::access::gate::Gate;
-use crate::world::access::verdict::Denial;
+use crate::world::access::verdict::{Denial, PermitError};
 use crate::world::exec::{ActionOutcome, run_until};
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -280,10 +280,13 @@ impl ToolCallServer {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         match self.gate.check(call) {
-            Err(denial) => {
+            Err(PermitError::Denied(denial)) => {
                 let content = denial.to_string();
                 self.lock().denials.push(denial);
                 CallOutcome::new("denied", content)
+            }
+            Err(error @ PermitError::Exhausted(_)) => {
+                CallOutcome::new("failed", error_text(error.to_string()))
             }
             Ok(permitted) => {
                 let mut observation = run_until(permitted, Some(interrupt));

@@ -9,7 +9,7 @@ use crate::tools::call::{RequestedAccess, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::ParentDirPolicy;
 use crate::world::access::verdict::{
-    AccessRefusal, Denial, DeniedSubject, GrantedRoot, PathVerdict,
+    AccessRefusal, Denial, DeniedSubject, GrantedRoot, PathError, PathVerdict, PermitError,
 };
 
 impl Gate {
@@ -81,7 +81,7 @@ impl Gate {
                 .map(root_and_kind)
                 .collect(),
             real,
-            refusal: outcome.err(),
+            refusal: outcome.err().map(AccessRefusal::from),
         }
     }
 
@@ -126,6 +126,19 @@ impl Gate {
             None => rule.because.to_owned(),
         };
         AccessRefusal::new(rule.name, reason)
+    }
+
+    /// Returns the error that `path` is not resolved.
+    pub(super) fn permit_error(
+        &self,
+        path: &UserPath,
+        requested: Permission,
+        error: PathError,
+    ) -> PermitError {
+        match error {
+            PathError::Refused(refusal) => self.deny(path, requested, refusal).into(),
+            PathError::Exhausted(error) => PermitError::Exhausted(error.to_string()),
+        }
     }
 
     /// Returns the denial of an access to `path`, with the roots where such an access is allowed.

@@ -8,7 +8,7 @@ use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::call::ToolCall;
 use crate::world::access::call_context::DENIED_BY_HOOK;
 use crate::world::access::gate::Gate;
-use crate::world::access::verdict::{Denial, denial_by_rule};
+use crate::world::access::verdict::{PermitError, denial_by_rule};
 use crate::world::approval::{ApprovalRequest, canonical_input};
 
 impl Gate {
@@ -20,16 +20,16 @@ impl Gate {
         tool: &str,
         call: Option<ToolCall>,
         options: Map<String, Value>,
-    ) -> std::result::Result<(), Denial> {
+    ) -> std::result::Result<(), PermitError> {
         let command = call.as_ref().and_then(ToolCall::command).map(str::to_owned);
         let reason = match self.state.policy.rules.judge(tool, command.as_deref()) {
             CallJudgement::Undecided | CallJudgement::Allowed => None,
             CallJudgement::Asked(rule) if self.state.policy.approver.is_none() => {
-                return Err(denial_by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
+                return Err(denial_by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason).into());
             }
             CallJudgement::Asked(rule) => Some(rule.reason),
             CallJudgement::Denied(rule) => {
-                return Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason));
+                return Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason).into());
             }
         };
         let mut input = call.as_ref().map_or(Value::Null, ToolCall::input);
@@ -51,20 +51,21 @@ impl Gate {
         let (hook_result, _) = self.run_hooks(described_call.as_ref())?;
         let reason = match (reason, hook_result.ask_reason) {
             (_, Some(hook_reason)) if self.state.policy.approver.is_none() => {
-                return Err(denial_by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason));
+                return Err(denial_by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason).into());
             }
             (reason, hook_reason) => reason.or(hook_reason),
         };
         let Some(reason) = reason else {
             return Ok(());
         };
-        self.request_approval(ApprovalRequest {
+        let request = ApprovalRequest {
             tool: tool.to_owned(),
             input,
             effects,
             reason,
             phase: self.phase(),
             call_id: self.call_context.id.clone(),
-        })
+        };
+        Ok(self.request_approval(request)?)
     }
 }

@@ -8,9 +8,9 @@
 //!
 //! ```
 //! # use massgen::tools::call::ToolCall;
-//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::Denial};
+//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::PermitError};
 //! # use massgen::world::exec;
-//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
+//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, PermitError> {
 //!     Ok(exec::run(gate.check(call)?))
 //! }
 //! ```
@@ -19,9 +19,9 @@
 //!
 //! ```compile_fail
 //! # use massgen::tools::call::ToolCall;
-//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::Denial};
+//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::PermitError};
 //! # use massgen::world::exec;
-//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, Denial> {
+//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, PermitError> {
 //!     Ok(exec::run(call))
 //! }
 //! ```
@@ -30,9 +30,9 @@
 //!
 //! ```compile_fail
 //! # use massgen::tools::call::ToolCall;
-//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::Denial};
+//! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::PermitError};
 //! # use massgen::world::exec;
-//! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, Denial> {
+//! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, PermitError> {
 //!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
 //! }
 //! ```
@@ -61,7 +61,7 @@ use crate::world::access::call_context::{CallContext, CallExecutor, CallHookResu
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::access::policy::{GatePolicy, ParentDirPolicy, TrialAnswers, cannot_open};
-use crate::world::access::verdict::{AccessRefusal, Denial, denial_by_rule};
+use crate::world::access::verdict::{AccessRefusal, Denial, PermitError, denial_by_rule};
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, WORKSPACE_NAME, canonical_input, describe_path,
 };
@@ -297,7 +297,7 @@ impl Gate {
 
     /// Resolves every path in `call`, checks permissions, runs the hooks, then asks for approval if
     /// required. Consumes the call.
-    pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
+    pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, PermitError> {
         check_capabilities(&self.state.policy, &self.state.manager, &call)?;
         let ask_reason = self.check_rules(&call)?;
         let call = self.with_adapted_paths(call);
@@ -357,7 +357,7 @@ impl Gate {
         call: ToolCall,
         mut ask_reason: Option<String>,
         mut effects: Vec<String>,
-    ) -> std::result::Result<ResolvedCall, Denial> {
+    ) -> std::result::Result<ResolvedCall, PermitError> {
         let call = self.with_subagent_directories(call);
         let is_described = self.needs_description();
         // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
@@ -374,11 +374,11 @@ impl Gate {
             .map(|access| (access.path.clone(), access.permission, access.link))
             .collect();
         let mut accesses_left = accesses.into_iter();
-        let action = call.try_map(|path| match accesses_left.next() {
+        let resolve = |path| match accesses_left.next() {
             Some((declared_path, requested, link)) if declared_path == path => {
                 let (_, outcome) = self.resolve_path(&path, requested, link, assumed_approval);
                 let resolved_path =
-                    outcome.map_err(|refusal| self.deny(&path, requested, refusal))?;
+                    outcome.map_err(|error| self.permit_error(&path, requested, error))?;
                 if is_described {
                     let (path, grant) = (resolved_path.real(), resolved_path.grant());
                     effects.push(if is_about_commands {
@@ -399,8 +399,11 @@ impl Gate {
                 Ok(resolved_path)
             }
             // A path that the call does not declare as an access is never opened.
-            _ => Err(self.deny(&path, Permission::Write, AccessRefusal::outside())),
-        })?;
+            _ => Err(self
+                .deny(&path, Permission::Write, AccessRefusal::outside())
+                .into()),
+        };
+        let action = call.try_map::<_, PermitError>(resolve)?;
         Ok(ResolvedCall {
             action,
             ask_reason,

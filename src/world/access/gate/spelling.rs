@@ -10,12 +10,12 @@ use crate::text::name_spelling::may_be_respelled;
 use crate::tools::call::{FinalSymlink, UserPath};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::access::policy::ParentDirPolicy;
-use crate::world::access::verdict::{AccessRefusal, OUT_OF_HANDLES};
+use crate::world::access::verdict::{AccessRefusal, PathError};
 use crate::world::io::files::respelled_below;
 use crate::world::sys::follow::FollowedPath;
 
 /// The part of the real path that could be resolved, and the resolved path if the access is allowed.
-type PathResolution = (Option<RealPath>, Result<ResolvedPath, AccessRefusal>);
+type PathResolution = (Option<RealPath>, Result<ResolvedPath, PathError>);
 
 impl Gate {
     /// Resolves as much of `path` as exists. The access must be allowed both to the path as written
@@ -51,12 +51,13 @@ impl Gate {
         link: FinalSymlink,
         approval: CallApproval,
     ) -> PathResolution {
+        let refuse = |refusal| Err(PathError::Refused(refusal));
         let spelling = path.to_string_lossy();
         if spelling.split(['/', '\\']).any(|name| name == "..")
             && self.state.policy.parent_dirs == ParentDirPolicy::Refused
         {
             let refusal = AccessRefusal::new("parent-names", "`..` is not allowed in a path");
-            return (None, Err(refusal));
+            return (None, refuse(refusal));
         }
         let followed = self
             .state
@@ -65,20 +66,17 @@ impl Gate {
         let (real, obstacle) = match followed {
             Ok(FollowedPath::Place(real)) => (real, None),
             Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
-            Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
+            Ok(FollowedPath::Broken) => return (None, refuse(AccessRefusal::outside())),
+            Err(error) if error.is_exhaustion() => return (None, Err(PathError::Exhausted(error))),
             Err(error) => {
-                let is_exhaustion = error.is_exhaustion();
-                let rule = if is_exhaustion {
-                    OUT_OF_HANDLES
-                } else {
-                    "not-followed"
-                };
-                return (None, Err(AccessRefusal::new(rule, error.to_string())));
+                let refusal = AccessRefusal::new("not-followed", error.to_string());
+                return (None, refuse(refusal));
             }
         };
-        let mut outcome = self.decide(&real, requested, link, approval);
+        let decision = self.decide(&real, requested, link, approval);
+        let mut outcome = decision.map_err(PathError::Refused);
         if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
-            outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
+            outcome = refuse(AccessRefusal::new("not-followed", obstacle.to_string()));
         }
         (Some(real), outcome)
     }
