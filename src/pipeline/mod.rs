@@ -11,6 +11,7 @@ pub mod inspect;
 mod merge;
 mod stage_run;
 mod earlier_messages;
+mod earlier_conversation;
 mod clarification;
 mod role_instance;
 mod waiting_notice;

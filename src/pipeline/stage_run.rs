@@ -159,7 +159,13 @@ impl PipelineRun {
                 let config = self.stage_config(stage_run, &checkouts)?;
                 let sessions = self.sessions(&stage_run.instance, stage_run.task.attempt());
                 let messages = self.earlier_messages(&sessions)?;
-                (self.run_request(stage_run, config)?, messages)
+                let session = Session::begin(&sessions, self.context.redactor.clone())?;
+                let session = session.after(self.earlier_conversation(stage_run)?);
+                let request = RunRequest {
+                    session: Some(session),
+                    ..self.run_request(stage_run, config)?
+                };
+                (request, messages)
             }
         };
         match Box::pin(self.execute(stage_run, request, messages)).await? {
@@ -217,7 +223,7 @@ impl PipelineRun {
     }
 
     /// Returns the directory for the sessions of a stage run.
-    fn sessions(&self, instance: &RoleInstance, attempt: u32) -> AbsPath {
+    pub(super) fn sessions(&self, instance: &RoleInstance, attempt: u32) -> AbsPath {
         let name = match attempt {
             0 => instance.iteration.to_string(),
             attempt => format!("{}.{attempt}", instance.iteration),
@@ -438,7 +444,7 @@ impl PipelineRun {
                 &self.context.state_parent,
                 resume_state.name,
             ),
-            session: Some(session),
+            session: Some(session.after(self.earlier_conversation(stage_run)?)),
             question: question.unwrap_or(request.question),
             replay: Some(ReplayInput {
                 messages: RecordedMessages::from_events(resume_state.resumed_turn.events()),

@@ -41,14 +41,31 @@ pub struct CompactedCall<'a> {
     pub result: &'a str,
 }
 
-/// Returns the text that replaces earlier steps: a line for each text and each call.
+/// Returns the text that replaces earlier steps.
 pub fn compacted_steps(steps: &[CompactedStep<'_>]) -> String {
-    let omitted_count = steps.len().saturating_sub(STEPS_LISTED_MAX);
-    let mut lines = vec![format!(
+    format!(
         "[{} of yours were left out here because the conversation is too long for the model. In \
-         short, they were:",
-        count_noun(steps.len(), "earlier step")
-    )];
+         short, they were:\n{}\nYour files are as you left them. Go on from here.]",
+        count_noun(steps.len(), "earlier step"),
+        list_steps(steps),
+    )
+}
+
+/// Returns an answer, and in short the steps that led to it.
+pub fn answer_after_steps(answer: &str, steps: &[CompactedStep<'_>]) -> String {
+    if steps.is_empty() {
+        return answer.to_owned();
+    }
+    format!(
+        "{answer}\n\nIn short, your steps were:\n{}",
+        list_steps(steps)
+    )
+}
+
+/// Returns a line for each text and each call.
+fn list_steps(steps: &[CompactedStep<'_>]) -> String {
+    let omitted_count = steps.len().saturating_sub(STEPS_LISTED_MAX);
+    let mut lines = Vec::new();
     if omitted_count > 0 {
         lines.push(format!("- {omitted_count} more, of which nothing is kept"));
     }
@@ -69,6 +86,5 @@ pub fn compacted_steps(steps: &[CompactedStep<'_>]) -> String {
             lines.push(format!("- you called {call}: {result}"));
         }
     }
-    lines.push("Your files are as you left them. Go on from here.]".to_owned());
     lines.join("\n")
 }

@@ -183,10 +183,11 @@ impl ResumeState {
             .and_then(|name| RunName::parse(name.to_str()?))
             .ok_or_else(|| resume_error(run, "its records do not contain its name"))?;
         let mut reopened = EventLog::reopen(&run.events_file())?;
-        let events = std::mem::take(&mut reopened.events);
-        let mut events = complete_replies(events).ok_or_else(|| {
+        let events = std::mem::take(&mut reopened.events).into_iter();
+        let mut events: Vec<_> = events.collect::<Option<_>>().ok_or_else(|| {
             resume_error(run, "its log has an event that this version does not know")
         })?;
+        complete_replies(events.iter_mut().map(|(event, _)| event));
         let count_before_stop = count_before_stop(&events);
         let end_before_stop = count_before_stop.map(|count| reopened.line_end(count));
         events.truncate(count_before_stop.unwrap_or(events.len()));
@@ -264,27 +265,21 @@ fn resume_error(run: &RunDir, reason: &str) -> Error {
     Error::new(ErrorKind::Environment, message).with_hint("start its task again")
 }
 
-/// Returns the events of a log with the streamed text in each reply, which the log has only in
-/// pieces; `None` if one of the events is unknown.
-fn complete_replies(
-    events: Vec<Option<(Event, LocalDateTime)>>,
-) -> Option<Vec<(Event, LocalDateTime)>> {
+/// Inserts the streamed text in each reply of the events of a log, which has it only in pieces.
+pub fn complete_replies<'e>(events: impl Iterator<Item = &'e mut Event>) {
     let mut streamed_texts: BTreeMap<AgentId, String> = BTreeMap::new();
-    let events = events.into_iter().map(|event| {
-        let (mut event, time) = event?;
-        if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
+    for event in events {
+        if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = event {
             streamed_texts.remove(agent);
-        } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {
+        } else if let Event::Model(ModelEvent::Text { agent, text }) = event {
             streamed_texts
                 .entry(agent.clone())
                 .or_default()
                 .push_str(text);
-        } else if let Event::Model(ModelEvent::Replied { agent, text, .. }) = &mut event {
+        } else if let Event::Model(ModelEvent::Replied { agent, text, .. }) = event {
             *text = streamed_texts.remove(agent).unwrap_or_default().into();
         }
-        Some((event, time))
-    });
-    events.collect()
+    }
 }
 
 /// Returns the record of each coordination. One in which the record just ends does not count as

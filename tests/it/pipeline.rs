@@ -574,6 +574,46 @@ fn programs_of_the_merged_work_are_not_found_before_others() {
     started("test ! -e .venv || .venv/bin/judge").success();
 }
 
+#[test]
+fn a_role_that_works_again_continues_its_own_conversation() {
+    let step = format!(
+        "- when: {{last: \"iteration 1 of\"}}\n  text: \"I look first.\"\n  calls: [{}]\n",
+        write_call("planner/plan.txt", "1"),
+    );
+    let continued = format!(
+        "- when: {{last: \"iteration 2 of\", contains: \"- you said: I look first.\"}}\n  calls: [{}]\n",
+        write_call("planner/more.txt", "continued"),
+    );
+    let planned = "- when: {last: \"wrote\"}\n  calls: [{name: new_answer, arguments: {content: planned}}]\n  \
+                   repeat: true\n";
+    let answer = |when: &str, word: &str| {
+        format!("- {when}calls: [{{name: new_answer, arguments: {{content: \"{word}\"}}}}]\n")
+    };
+    let user = [
+        answer(
+            "when: {contains: \"I look first.\"}\n  ",
+            "it reads what others said",
+        ),
+        answer("when: {last: \"iteration 1 of\"}\n  ", "not yet"),
+        answer("when: {contains: \"iteration 1] go\"}\n  ", "SATISFIED"),
+    ];
+    let agents = [
+        agent(
+            "planner",
+            "",
+            &[step, continued, planned.to_owned()].concat(),
+        ),
+        agent("user", "enable_mcp_command_line: true", &user.concat()),
+    ];
+    let keys = "stages: [planner, user]\nproject: none\nmax_iterations: 3";
+    let finished = Project::new()
+        .config(&pipeline_config(keys, &agents, ""))
+        .args(["go"])
+        .success();
+    let plan = bare_repository_git(finished.project(), &["show", "main:planner/more.txt"]);
+    assert_eq!(plan, "continued");
+}
+
 /// Returns a planner that plans something new each time, and a user role that answers with these
 /// words.
 fn agents_with_feedback(feedback: &[&str]) -> Vec<String> {

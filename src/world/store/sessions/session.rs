@@ -123,6 +123,15 @@ impl Session {
         })
     }
 
+    /// Puts `turns`, which are stored elsewhere, before its first turn.
+    #[must_use]
+    pub fn after(self, turns: Vec<PreviousTurn>) -> Self {
+        Self {
+            previous_turns: turns,
+            ..self
+        }
+    }
+
     /// Resumes the interrupted turn `turn` of the session at `session_dir`.
     pub fn resume_turn(session_dir: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
         let mut session = Self::open(session_dir, redactor)?;
