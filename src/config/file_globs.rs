@@ -24,6 +24,18 @@ impl FileGlobs {
         self.0.is_empty()
     }
 
+    /// Returns the literal names with which the globs start, where there are some.
+    pub fn literal_beginnings(&self) -> Vec<RelPath> {
+        let literal = |glob: &Glob| {
+            let names = glob.glob().split('/');
+            let literal: Vec<&str> = names
+                .take_while(|name| !name.contains(['*', '?', '[', '{', '\\']))
+                .collect();
+            RelPath::new(literal.join("/")).filter(|literal| !literal.is_root())
+        };
+        self.0.iter().filter_map(literal).collect()
+    }
+
     /// Returns the function that says whether one of them matches a path.
     pub fn matcher(&self) -> impl Fn(&RelPath) -> bool {
         let matchers: Vec<GlobMatcher> = self.0.iter().map(Glob::compile_matcher).collect();

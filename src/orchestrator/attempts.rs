@@ -14,6 +14,7 @@ use crate::delivery::line_diff::LineDiff;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AnswerLabel;
+use crate::orchestrator::grants::real_path;
 use crate::orchestrator::overlays::OverlayFactory;
 use crate::orchestrator::private_names::remove_private_names;
 use crate::path::RelPath;
@@ -172,7 +173,7 @@ impl Attempt {
             let mut fixed = BTreeMap::new();
             for (check, number) in state.checks.iter().zip(1_u32..) {
                 let mut check_plan = plan.clone();
-                remove_fixed_files(&mut check_plan, &check.fixed);
+                remove_fixed_files(&mut check_plan, &check.fixed)?;
                 if check_plan.entries.len() < plan.entries.len() {
                     let name = format!("{label}-{number}");
                     fixed.insert(check.name.clone(), copy(&check_plan, &name)?);
@@ -240,10 +241,21 @@ fn publish(
     })
 }
 
-/// Removes the entries of files that `fixed` names, and of what would replace a directory with some.
-fn remove_fixed_files(plan: &mut DeliveryPlan, fixed: &FileGlobs) {
-    let is_fixed = fixed.matcher();
-    let entries = plan.entries.iter().filter(|entry| is_fixed(&entry.rel));
+/// Removes the entries of files that `fixed` names, also by a symlink of the user's, and of what would
+/// replace a directory with some.
+fn remove_fixed_files(plan: &mut DeliveryPlan, fixed: &FileGlobs) -> Result<()> {
+    let links = links_to_fixed_files(plan, fixed)?;
+    let is_named = fixed.matcher();
+    let is_fixed = |entry: &&DeliveryEntry| {
+        let named_by_link = |link: &FixedLink| {
+            let below = entry.rel.as_path().strip_prefix(link.target.as_path());
+            let below = below.ok().and_then(RelPath::new);
+            below.is_some_and(|below| is_named(&link.name.join(&below)))
+        };
+        let mut links = links.iter().filter(|link| link.root == entry.root);
+        is_named(&entry.rel) || links.any(named_by_link)
+    };
+    let entries = plan.entries.iter().filter(is_fixed);
     let fixed_names: BTreeSet<(usize, RelPath)> = entries
         .map(|entry| (entry.root, entry.rel.clone()))
         .collect();
@@ -253,6 +265,27 @@ fn remove_fixed_files(plan: &mut DeliveryPlan, fixed: &FileGlobs) {
         let is_kept_around = entry.ours.is_directory() || !fixed_names.iter().any(is_around);
         is_kept_around && !fixed_names.contains(&(entry.root, entry.rel.clone()))
     });
+    Ok(())
+}
+
+/// A symlink of the user's by which `fixed` of a check names files of a write path.
+struct FixedLink {
+    /// The number of the write path.
+    root: usize,
+    name: RelPath,
+    target: RelPath,
+}
+
+fn links_to_fixed_files(plan: &DeliveryPlan, fixed: &FileGlobs) -> Result<Vec<FixedLink>> {
+    let mut links = Vec::new();
+    for (root, dir) in plan.roots.iter().enumerate() {
+        for name in fixed.literal_beginnings() {
+            let target = real_path(&dir.join(name.as_path()))?.to_abs().below(dir);
+            let target = target.filter(|target| *target != name);
+            links.extend(target.map(|target| FixedLink { root, name, target }));
+        }
+    }
+    Ok(links)
 }
 
 /// Returns the diff of the changes of `plan`, as far as it is kept, and how much all changes are.

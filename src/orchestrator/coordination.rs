@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -19,6 +20,7 @@ use crate::agent::{ModelSession, emit};
 use crate::answer_changes::AnswerChanges;
 use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome};
 use crate::check_results::CheckResults;
+use crate::error::{Error, ErrorKind};
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::attempts::Attempt;
@@ -42,6 +44,9 @@ use crate::world::io::event_queue::QueuedEvent;
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
 /// per agent.
 const SUBMISSIONS_MAX: usize = 64;
+
+/// How long after the end of the coordination the files of an answer may still be copied.
+const CAPTURE_TIME_AFTER_END: Duration = Duration::from_secs(5);
 
 /// An agent that takes part.
 #[derive(Debug)]
@@ -642,7 +647,19 @@ impl Coordinator<'_> {
         let participant = self.participants.get(&label.agent);
         let workspace = participant.and_then(|participant| participant.workspace.as_ref());
         let attempt = participant.and_then(|participant| participant.attempt.as_ref());
-        match self.snapshots.take(agent, label, workspace, attempt).await {
+        // The files of an answer, such as pipes in the place of git's, must not hold up the end.
+        let end_of_patience = async {
+            self.deadline.wait().await;
+            tokio::time::sleep(CAPTURE_TIME_AFTER_END).await;
+        };
+        let taken = tokio::select! {
+            taken = self.snapshots.take(agent, label, workspace, attempt) => taken,
+            () = end_of_patience => {
+                let message = "the run ended before its files were copied";
+                Err(Error::new(ErrorKind::Environment, message))
+            }
+        };
+        match taken {
             Ok(snapshot) => {
                 for note in snapshot.omissions.iter().chain(&snapshot.notes) {
                     let message = format!("files of {label}: {note}");

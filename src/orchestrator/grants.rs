@@ -18,11 +18,11 @@ use crate::permissions::grant::{
     Grant, GrantKind, GrantScope, Permission, Phase, close_places, merge,
 };
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
-use crate::permissions::path_rules::PathRule;
+use crate::permissions::path_rules::{PathGlob, PathRule};
 use crate::permissions::protected::PROTECTED_NAMES;
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
-use crate::world::git::ownership::{LinkedRepository, linked_repository};
+use crate::world::git::ownership::{LinkedRepository, linked_repository, worktrees_inside};
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::io::project_link::UserLocation;
 
@@ -149,6 +149,7 @@ impl ContextGrants {
                 }
             }
         }
+        reject_closed_workspace(agent, workspace, &grants)?;
         // What an agent wrote there would instruct later agents.
         close_places(&mut grants, &self.instruction_directories, &[]);
         Ok(grants)
@@ -260,6 +261,35 @@ impl ContextGrants {
     }
 }
 
+/// Rejects a workspace inside a context path that closes something in it: in a workspace, nothing is
+/// closed.
+fn reject_closed_workspace(
+    agent: &AgentConfig,
+    workspace: Option<&AbsPath>,
+    grants: &[Grant],
+) -> Result<()> {
+    let Some(workspace) = workspace.map(real_path).transpose()? else {
+        return Ok(());
+    };
+    for outer in grants
+        .iter()
+        .filter(|grant| grant.kind == GrantKind::Context)
+    {
+        let closed = outer.hidden.iter().chain(&outer.protected);
+        let mut closed = closed.map(|rel| outer.root.join(rel));
+        if let Some(path) = closed.find(|path| path.is_within(&workspace)) {
+            let message = format!(
+                "the workspace `{workspace}` of agent `{}` contains `{path}`, which the context path \
+                 `{}` closes",
+                agent.id, outer.root
+            );
+            return Err(Error::new(ErrorKind::Config, message)
+                .with_hint("give the agent a `cwd` outside of the context path"));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the files among `obeyed` and the scripts of `config`, with every symlink on the way to
 /// them: who replaces one, or creates a missing one, decides what is read.
 fn own_files(config: &Config, obeyed: &[AbsPath]) -> Result<Vec<RealPath>> {
@@ -311,16 +341,26 @@ pub fn apply_path_rules(
     trees.dedup();
     let mut path_rules = Vec::new();
     for (action, permission, glob) in rules.path_rules() {
-        let anchors = match glob.prefix() {
-            None => trees.clone(),
+        let rule = |glob: &PathGlob, anchor| PathRule::new(action, permission, glob, anchor);
+        match glob.prefix() {
+            None => {
+                path_rules.extend(trees.iter().map(|tree| rule(glob, tree.clone())));
+                let Some((literal, rest)) = glob.split_literal() else {
+                    continue;
+                };
+                // What the glob names may be, or lie behind, a symlink.
+                for tree in &trees {
+                    let spelled = tree.join(literal.as_path());
+                    let target = real_path(&spelled)?.to_abs();
+                    path_rules.extend((target != spelled).then(|| rule(&rest, target)));
+                }
+            }
             Some(prefix) => {
                 let mut spellings = vec![prefix.clone(), real_path(prefix)?.to_abs()];
                 spellings.dedup();
-                spellings
+                path_rules.extend(spellings.into_iter().map(|anchor| rule(glob, anchor)));
             }
-        };
-        let rule = |anchor| PathRule::new(action, permission, glob, anchor);
-        path_rules.extend(anchors.into_iter().map(rule));
+        }
     }
     let path_rules: Arc<[PathRule]> = path_rules.into();
     for grant in &mut grants {
@@ -347,7 +387,9 @@ pub fn open_linked_repositories(grants: Vec<Grant>) -> Result<Vec<Grant>> {
         let is_in_grant =
             |grant: &Grant| below_folded(root.as_path(), grant.root.as_path()).is_some();
         if !is_closed && !manager.grants().iter().any(is_in_grant) {
+            let worktrees = worktrees_inside(&root)?;
             let mut grant = Grant::tree(root, GrantKind::Context, Permission::Read);
+            grant.hidden.extend(worktrees);
             grant.path_rules = Arc::clone(&tree.path_rules);
             merge(&mut all_grants, grant);
         }

@@ -21,7 +21,7 @@ pub mod openings;
 pub mod grants;
 mod run_directories;
 pub mod hooks;
-mod program_files;
+pub(crate) mod program_files;
 mod record_sync;
 mod event_sinks;
 pub mod reply_recordings;

@@ -51,7 +51,7 @@ const START_DIRECTORIES_MAX: usize = 16;
 /// Returns the files that decide what the hooks and privileged programs of `agent` do, and directories
 /// of such files, to the extent that the config names them. They are protected, as an agent that changed them would decide about
 /// later runs, too.
-pub(super) fn privileged_files(
+pub(crate) fn privileged_files(
     agent: &AgentConfig,
     workspace: &AbsPath,
     base: &AbsPath,

@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::protected::{fold_name, take_folded};
 
@@ -112,6 +112,20 @@ impl PathGlob {
     /// Returns the literal components that an absolute glob starts with.
     pub fn prefix(&self) -> Option<&AbsPath> {
         self.prefix.as_ref()
+    }
+
+    /// Splits a relative glob into the literal names that it starts with, and the glob below them;
+    /// `None` if it starts with a pattern.
+    pub fn split_literal(&self) -> Option<(RelPath, Self)> {
+        let names: Vec<&str> = self.rest.split('/').collect();
+        let count = names.iter().take_while(|name| !has_wildcards(name)).count();
+        let (literal, rest) = names.split_at_checked(count)?;
+        let literal = RelPath::new(literal.join("/")).filter(|literal| !literal.is_root())?;
+        let rest = Self {
+            rest: rest.join("/"),
+            ..self.clone()
+        };
+        Some((literal, rest))
     }
 
     /// Returns whether the glob matches the path of an example: both relative, or both absolute.

@@ -104,9 +104,9 @@ impl PipelineDelivery {
         })
     }
 
-    /// Returns the config of the pipeline, if it has a file: what a role made does not change it.
-    pub fn config_path(&self) -> Option<&AbsPath> {
-        self.repository.record.config_path.as_ref()
+    /// Returns the files that the pipeline obeys: what a role made does not change them.
+    pub fn own_files(&self) -> &[AbsPath] {
+        &self.repository.record.own_files
     }
 
     /// Returns whether nothing is left to deliver.

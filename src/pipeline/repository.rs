@@ -122,6 +122,7 @@ impl PipelineRepository {
             cwd: base.clone(),
             began: clock::now().iso_format(),
             config_path: invocation.config_path.clone(),
+            own_files: invocation.own_files.clone(),
             config: invocation.config_text.clone(),
             arguments: invocation.arguments.clone(),
             roles: stages.map(|stage| stage.role.name.clone()).collect(),

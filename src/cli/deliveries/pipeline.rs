@@ -137,8 +137,8 @@ pub(crate) async fn file_source(
     let real_root = real_path(pipeline_delivery.root())?;
     let mut grant = Grant::tree(real_root, GrantKind::Context, Permission::Write);
     hide_state(&mut grant, &real_path(&host.state_parent.join(STATE_DIR))?);
-    if let Some(config) = pipeline_delivery.config_path() {
-        let places = places_on_way(config)?;
+    for file in pipeline_delivery.own_files() {
+        let places = places_on_way(file)?;
         close_places(slice::from_mut(&mut grant), &places, &[]);
     }
     let source = DeliverySource {

@@ -33,6 +33,7 @@ use crate::layout::{RunLayout, RunName};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalConfig, SessionApprovals};
 use crate::orchestrator::execution::{RunOutputPaths, ShutdownSignal};
+use crate::orchestrator::program_files::privileged_files;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
@@ -285,6 +286,10 @@ impl PipelineLaunch<'_> {
             .as_ref()
             .map(|dir| host.cwd.join(dir));
         let steering = SteeringInput::open(sender, inbox.as_ref(), None)?;
+        let agents = self.config.agents.iter();
+        let program_files: Vec<AbsPath> = agents
+            .flat_map(|agent| privileged_files(agent, &host.cwd, &host.cwd))
+            .collect();
         let context = PipelineContext {
             base: self.host.cwd.clone(),
             state_parent: self.host.state_parent.clone(),
@@ -292,7 +297,7 @@ impl PipelineLaunch<'_> {
             models: connect_all(&self.config, &self.models, host)?,
             redactor: Redactor::new(secret_values(&self.config, host)),
             telemetry: self.telemetry.clone(),
-            invocation: run_invocation(self.file.as_ref(), &[], host, self.arguments),
+            invocation: run_invocation(self.file.as_ref(), &program_files, host, self.arguments),
             host: host_environment(host),
             approvals: ApprovalConfig::default(),
             messages,

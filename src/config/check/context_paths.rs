@@ -202,7 +202,16 @@ impl ConfigChecker<'_> {
             let Some(absolute_path) = absolute_path else {
                 continue;
             };
-            if let Some(relative_path) = absolute_path.below(root) {
+            if text.value.contains(['*', '?']) || text.value.trim() != text.value {
+                let message = format!(
+                    "{} is not a name: patterns close nothing here",
+                    quote(text.value)
+                );
+                let error = Diagnostic::error(text.path, message).with_span(text.span);
+                let hint = "name a file or directory, or use a rule such as `deny: \
+                            [read_file(notes/*)]` in `permissions`";
+                self.findings.push(error.with_suggestion(hint));
+            } else if let Some(relative_path) = absolute_path.below(root) {
                 paths.push(relative_path);
             } else {
                 let message = format!("{} is not inside the context path", quote(text.value));

@@ -275,14 +275,13 @@ impl AgentTeam {
             let workspace = workspace.map_or(base, |workspace| &workspace.path);
             privileged_files(agent, workspace, base)
         });
-        let obeyed_files = inherited.own_files;
-        let own_files = obeyed_files.iter().cloned();
-        let own_files: Vec<AbsPath> = own_files.chain(named_files).collect();
-        let inherited = InheritedPaths {
+        let obeyed_files = inherited.own_files.iter().cloned();
+        let own_files: Vec<AbsPath> = obeyed_files.chain(named_files).collect();
+        let all_inherited = InheritedPaths {
             own_files: &own_files,
             ..inherited
         };
-        let context = ContextGrants::resolve(config, layout, base, inherited)?;
+        let context = ContextGrants::resolve(config, layout, base, all_inherited)?;
         let mut sorted_ids: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
         sorted_ids.sort();
         let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some())
@@ -291,10 +290,7 @@ impl AgentTeam {
         let mut members = Vec::new();
         let mut protected_files = BTreeSet::new();
         for agent in &config.agents {
-            let index = sorted_ids
-                .iter()
-                .position(|id| **id == agent.id)
-                .unwrap_or_default();
+            let index = sorted_ids.binary_search(&&agent.id).unwrap_or_default();
             let workspace = layout
                 .workspaces
                 .get(&agent.id)
@@ -333,7 +329,7 @@ impl AgentTeam {
                 skills: AgentSkills::default(),
             });
         }
-        reject_agent_writable_files(obeyed_files, &members)?;
+        reject_agent_writable_files(inherited.own_files, &members)?;
         let has_session_skills = config.orchestrator.skills.from_sessions;
         let session_skills = has_session_skills.then(|| layout.sessions.clone());
         let (config, base) = (config.clone(), base.clone());

@@ -3,7 +3,7 @@
 //! pipeline, and agents would read its objects.
 
 use crate::error::Result;
-use crate::path::{AbsPath, RealPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::{dir, file};
 
@@ -52,6 +52,23 @@ pub fn linked_repository(root: &AbsPath) -> Result<Option<LinkedRepository>> {
     } else {
         LinkedRepository::Own(own_dir)
     }))
+}
+
+/// Returns the working trees of the repository `common_dir` that lie in its own directory, as below a
+/// bare repository: they are not part of it.
+pub fn worktrees_inside(common_dir: &RealPath) -> Result<Vec<RelPath>> {
+    let list = common_dir.to_abs().join("worktrees");
+    let mut inside = Vec::new();
+    for name in dir::names_if_exists(&list)? {
+        let listed_path = read_path(&list.join(&name).join("gitdir"), "")?;
+        let worktree = listed_path.and_then(|dot_git| dot_git.parent());
+        let worktree = worktree.map(|worktree| dir::resolve(&worktree)).transpose();
+        // One that is gone has no files.
+        if let Ok(Some(worktree)) = worktree {
+            inside.extend(worktree.below(common_dir).filter(|rel| !rel.is_root()));
+        }
+    }
+    Ok(inside)
 }
 
 /// Returns the path that a file consists of after `prefix`; relative ones are relative to its

@@ -22,7 +22,7 @@ pub(super) fn client_config() -> Result<ClientConfig, Error> {
     let mut authorities = RootCertStore::empty();
     let signers = trusted
         .iter()
-        .filter(|certificate| !denies_authority(certificate));
+        .filter(|certificate| may_be_authority(certificate));
     authorities.add_parsable_certificates(signers.cloned());
     let verifier = TrustedCertificateVerifier {
         authorities,
@@ -98,20 +98,36 @@ impl ServerCertVerifier for TrustedCertificateVerifier {
     }
 }
 
-/// The basic constraints of a certificate that is not that of an authority, in DER: the extension's
-/// identifier, perhaps that it is critical, and an empty sequence (RFC 5280, section 4.2.1.9).
-const NOT_AN_AUTHORITY: [&[u8]; 2] = [
-    b"\x06\x03\x55\x1d\x13\x04\x02\x30\x00",
-    b"\x06\x03\x55\x1d\x13\x01\x01\xff\x04\x02\x30\x00",
-];
+/// The identifier of the basic constraints of a certificate, in DER (RFC 5280, section 4.2.1.9).
+const BASIC_CONSTRAINTS: &[u8] = b"\x06\x03\x55\x1d\x13";
+/// The version of a certificate that has extensions, in DER.
+const VERSION_3: &[u8] = b"\xa0\x03\x02\x01\x02";
+/// How many bytes are before the version: the heads of two sequences.
+const HEAD_BYTES_MAX: usize = 12;
 
-/// Returns whether `certificate` says that it signs no others; `webpki` does not look at that in a
-/// trusted certificate.
-fn denies_authority(certificate: &[u8]) -> bool {
-    NOT_AN_AUTHORITY.iter().any(|constraints| {
-        let mut places = certificate.windows(constraints.len());
-        places.any(|place| place == *constraints)
-    })
+/// Returns whether `certificate` says that it may sign others, or is of a version in which none says
+/// so; `webpki` does not look at that in a trusted certificate.
+fn may_be_authority(certificate: &[u8]) -> bool {
+    let find = |bytes: &[u8], wanted: &[u8]| {
+        let mut places = bytes.windows(wanted.len());
+        places.position(|place| place == wanted)
+    };
+    let head = certificate.len().min(HEAD_BYTES_MAX + VERSION_3.len());
+    if certificate
+        .get(..head)
+        .and_then(|head| find(head, VERSION_3))
+        .is_none()
+    {
+        return true;
+    }
+    let Some(place) = find(certificate, BASIC_CONSTRAINTS) else {
+        return false;
+    };
+    let value = certificate.get(place.saturating_add(BASIC_CONSTRAINTS.len())..);
+    let value = value.unwrap_or_default();
+    // Perhaps it is critical; then an octet string, and in it a sequence that begins with `true`.
+    let value = value.strip_prefix(b"\x01\x01\xff").unwrap_or(value);
+    matches!(value, [4, _, 0x30, _, 1, 1, 0xff, ..])
 }
 
 /// Returns whether a certificate was refused only because no authority has signed it, or because it is

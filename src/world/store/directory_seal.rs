@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::slot;
-use crate::world::sys::state_files::dir::StagingDirectory;
+use crate::world::sys::state_files::dir::{StagingDirectory, has_trusted_owner};
 use crate::world::sys::state_files::file;
 
 /// File that holds the seal, in a directory that has no other file to keep it in.
@@ -69,6 +69,9 @@ pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
 /// # Errors
 /// The seal or the directory cannot be read.
 pub(in crate::world) fn is_sealed(path: &AbsPath) -> Result<bool> {
+    if !has_trusted_owner(path)? {
+        return Ok(false);
+    }
     let bytes = file::read_if_regular(&path.join(SEAL), SEAL_BYTES_MAX)?;
     let seal = bytes.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
     seal.map_or(Ok(false), |seal| {

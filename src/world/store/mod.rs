@@ -57,6 +57,12 @@ pub fn prepare_state_dir<'p>(
     }
     if dir::create(dir).map_err(with_state_dir_hint)? == DirectoryCreation::Created {
         file::replace_unsynced(&dir.join(".gitignore"), b"*\n")?;
+    } else if !dir::has_trusted_owner(dir)? {
+        let message = format!("`{dir}` belongs to another user, who could change what is in it");
+        return Err(with_state_dir_hint(Error::new(
+            ErrorKind::Environment,
+            message,
+        )));
     }
     Ok(())
 }

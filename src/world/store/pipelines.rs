@@ -71,6 +71,9 @@ pub struct PipelineRecord {
     pub began: String,
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
+    /// The files that it obeys, which roles do not change for the user: its config, and what its
+    /// hooks and servers run.
+    pub own_files: Vec<AbsPath>,
     /// The config's text, without keys.
     pub config: Option<String>,
     /// The command line arguments.
@@ -376,7 +379,9 @@ impl PipelineDir {
         let bytes = bytes.ok_or_else(unreadable)?;
         let pipeline_file: PipelineFile =
             serde_json::from_slice(&bytes).map_err(|error| unreadable().with_source(error))?;
-        if pipeline_file.seal != DirectorySeal::from_directory(&self.dir)? {
+        if !dir::has_trusted_owner(&self.dir)?
+            || pipeline_file.seal != DirectorySeal::from_directory(&self.dir)?
+        {
             return Err(foreign_directory_error(&self.dir));
         }
         Ok(pipeline_file.record)

@@ -265,7 +265,9 @@ impl BatchDir {
     /// are believed only where massgen wrote them.
     pub fn record(&self) -> Result<BatchRecord> {
         let batch_file = self.record_file()?;
-        if batch_file.seal != DirectorySeal::from_directory(&self.dir)? {
+        if !dir::has_trusted_owner(&self.dir)?
+            || batch_file.seal != DirectorySeal::from_directory(&self.dir)?
+        {
             return Err(foreign_directory_error(&self.dir));
         }
         Ok(batch_file.record)

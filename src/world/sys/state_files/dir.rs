@@ -157,6 +157,14 @@ pub(crate) fn is_owned_by_user(path: &AbsPath) -> Result<bool> {
     Ok(metadata.is_some_and(is_own))
 }
 
+/// Returns whether nobody else owns the directory `path`. For root, who often works in the directory
+/// of another user, as in a container, that is always so.
+pub(crate) fn has_trusted_owner(path: &AbsPath) -> Result<bool> {
+    let metadata = found(path, fs::symlink_metadata(path.as_path()))?;
+    let user = geteuid();
+    Ok(metadata.is_none_or(|metadata| user.is_root() || metadata.uid() == user.as_raw()))
+}
+
 /// The prefix of the names of unfinished files and directories, and of those being removed.
 pub(crate) const UNFINISHED_PREFIX: &str = ".massgen-";
 
