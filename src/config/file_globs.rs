@@ -3,6 +3,8 @@
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
 use crate::path::RelPath;
+use crate::permissions::path_rules::folded_matcher;
+use crate::permissions::protected::fold_name;
 
 /// Globs such as `tests/**`; `*` does not match `/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,12 +38,17 @@ impl FileGlobs {
         self.0.iter().filter_map(literal).collect()
     }
 
-    /// Returns the function that says whether one of them matches a path.
+    /// Returns the function that says whether one of them matches a path, in any spelling that some
+    /// file system treats as the same.
     pub fn matcher(&self) -> impl Fn(&RelPath) -> bool {
-        let matchers: Vec<GlobMatcher> = self.0.iter().map(Glob::compile_matcher).collect();
+        let globs = self.0.iter().map(Glob::glob);
+        // Each is a glob.
+        let matchers = globs.filter_map(|glob| folded_matcher(glob).ok().flatten());
+        let matchers: Vec<GlobMatcher> = matchers.collect();
         move |path| {
-            let mut matchers = matchers.iter();
-            matchers.any(|matcher| matcher.is_match(path.as_path()))
+            let names: Vec<_> = path.names().map(fold_name).collect();
+            let path = names.join("/");
+            matchers.iter().any(|matcher| matcher.is_match(&path))
         }
     }
 }

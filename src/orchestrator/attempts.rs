@@ -15,7 +15,7 @@ use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AnswerLabel;
 use crate::orchestrator::grants::real_path;
-use crate::orchestrator::overlays::OverlayFactory;
+use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
 use crate::orchestrator::private_names::remove_private_names;
 use crate::path::RelPath;
 use crate::permissions::PathPermissionManager;
@@ -26,6 +26,7 @@ use crate::world::delivery::contents::{DiffSide, uncomposed_difference};
 use crate::world::delivery::patch::write_patch;
 use crate::world::delivery::planning::plan_overlay;
 use crate::world::exec::{self, ActionOutcome};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::overlay::capture::StagedChanges;
 
@@ -49,6 +50,8 @@ struct AttemptState {
     permissions: PathPermissionManager,
     /// Copies the workspace into it, if the agent has one: the gate and the call.
     workspace_copy: Option<(Gate, ToolCall)>,
+    /// Where the agent's commands run, if it runs any.
+    commands: Option<ExecEnvironment>,
     overlays: OverlayFactory,
     /// How often the turn has restarted before.
     restart: u32,
@@ -84,6 +87,7 @@ impl Attempt {
         overlay: WriteOverlay,
         permissions: PathPermissionManager,
         workspace_copy: Option<(Gate, ToolCall)>,
+        commands: Option<ExecEnvironment>,
         overlays: OverlayFactory,
         restart: u32,
         config: &Config,
@@ -94,6 +98,7 @@ impl Attempt {
             overlay,
             permissions,
             workspace_copy,
+            commands,
             overlays,
             restart,
             checks: checks.filter(has_fixed_files).cloned().collect(),
@@ -113,6 +118,32 @@ impl Attempt {
     pub async fn apply(&self, layers: Option<&ChangeLayers>) -> Result<()> {
         let (state, layers) = (Arc::clone(&self.0), layers.cloned().unwrap_or_default());
         run_blocking(move || state.overlay.apply(&layers)).await
+    }
+
+    /// Opens the user's trees with the changes of an answer, as hooks see them; `None` where nothing
+    /// can be mounted.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub async fn open_view(&self, layers: &ChangeLayers) -> Result<Option<WriteOverlay>> {
+        let state = &self.0;
+        let (purpose, grants) = (
+            OverlayPurpose::View(state.restart),
+            state.permissions.grants(),
+        );
+        let view = state
+            .overlays
+            .open(purpose, grants, state.commands.as_ref(), layers);
+        Ok(view.await?.0)
+    }
+
+    /// Removes what [`Self::open_view`] has made. A rest is removed at the end of the run.
+    pub async fn remove_view(&self) {
+        let state = Arc::clone(&self.0);
+        let remove = move || state.overlays.remove(OverlayPurpose::View(state.restart));
+        if let Err(error) = run_blocking(remove).await {
+            tracing::warn!("cannot remove what hooks have seen: {error:#}");
+        }
     }
 
     /// Captures what the answer `label` changes. If that is nothing, the files of the workspace are

@@ -106,7 +106,7 @@ impl PathGlob {
                 rest.join("/")
             },
         };
-        matcher(&glob.rest).map(|_| glob)
+        folded_matcher(&glob.rest).map(|_| glob)
     }
 
     /// Returns the literal components that an absolute glob starts with.
@@ -154,7 +154,7 @@ fn has_wildcards(text: &str) -> bool {
 
 /// Compiles a glob with folded names, to match against folded names. Returns `None` for an empty
 /// one.
-fn matcher(glob: &str) -> Result<Option<GlobMatcher>, String> {
+pub(crate) fn folded_matcher(glob: &str) -> Result<Option<GlobMatcher>, String> {
     if glob.is_empty() {
         return Ok(None);
     }
@@ -211,7 +211,7 @@ impl From<StoredPathRule> for PathRule {
     /// Compiles the stored glob. One that no longer compiles matches everything; it was valid when
     /// it was stored.
     fn from(stored: StoredPathRule) -> Self {
-        let glob = matcher(&stored.rest).unwrap_or_default();
+        let glob = folded_matcher(&stored.rest).unwrap_or_default();
         Self { stored, glob }
     }
 }

@@ -681,7 +681,7 @@ fn a_hook_can_reject_an_answer() {
 
 #[test]
 fn a_hook_about_an_answer_sees_the_attempt() {
-    let hook = "hooks: {AnswerSubmitted: ['if grep -q evil src/app.sh; then exit 2; fi']}\n";
+    let hook = "hooks: {AnswerSubmitted: ['if grep -q evil src/a*; then exit 2; fi']}\n";
     for (word, code) in [("evil", 1), ("good", 0)] {
         let all_replies = [attempts::replies(&attempts::change(word), "done", "agent1")];
         let finished = attempts::project(&all_replies, hook).run();

@@ -626,6 +626,7 @@ impl AgentTeam {
                 overlay,
                 permissions,
                 workspace_copy,
+                self.command_environment(member).cloned(),
                 overlays,
                 restart,
                 &self.config,

@@ -2,7 +2,6 @@
 //! the effects. It decides nothing itself.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,18 +27,18 @@ use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedFiles, 
 use crate::orchestrator::coordination_result::{
     AcceptedAnswer, CoordinationEnd, CoordinationResult, CountedVote,
 };
-use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::replay_order::{
     CoordinatorInput, RecordedRefusal, ReplayCursor, SubmissionQueue,
 };
 use crate::orchestrator::snapshots::{AnswerSnapshot, SnapshotStore};
 use crate::path::AbsPath;
-use crate::permissions::grant::Phase;
 use crate::prompts::call_answers;
 use crate::prompts::{self, AnswerView};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::io::event_queue::QueuedEvent;
+
+mod submission_hooks;
 
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
 /// per agent.
@@ -370,48 +369,6 @@ impl Coordinator<'_> {
         self.apply_outcome(agent, outcome, unconfirmed).await
     }
 
-    /// Returns why the user's hooks reject a submission, if they do.
-    async fn hook_refusal(
-        &self,
-        agent: AgentNumber,
-        submission: &AgentSubmission,
-    ) -> Option<String> {
-        let participant = self.participants.get(&agent)?;
-        let hooks = participant.hooks.as_ref()?;
-        let attempt = participant.attempt.as_ref();
-        let latest_label = |agent| self.answers.get(agent).map(|answer| answer.label);
-        let payload = match submission {
-            AgentSubmission::Answer { content, .. } => {
-                let previous_ordinal = latest_label(&agent).map_or(0, |label| label.ordinal);
-                let ordinal = previous_ordinal.saturating_add(1);
-                HookEventPayload::Answer(AnswerLabel { agent, ordinal }, content.clone())
-            }
-            AgentSubmission::Vote {
-                candidate, reason, ..
-            } => HookEventPayload::Vote(
-                self.id(*candidate)?,
-                latest_label(candidate)?,
-                reason.clone(),
-            ),
-            AgentSubmission::Stopped { .. } => return None,
-        };
-        let cancellation = self.deadline.stop.child_token();
-        let mut refusal = pin!(hooks::hook_refusal(
-            hooks,
-            payload,
-            attempt.map_or(Phase::Coordination, |_| Phase::Attempt),
-            attempt.map(|attempt| attempt.overlay().clone()),
-            &cancellation
-        ));
-        tokio::select! {
-            refusal = &mut refusal => refusal,
-            _ = self.deadline.wait() => {
-                cancellation.cancel();
-                refusal.await
-            }
-        }
-    }
-
     /// Drops an agent whose task failed; the run continues without it.
     async fn handle_agent_exit(
         &mut self,
@@ -539,11 +496,20 @@ impl Coordinator<'_> {
         let Some(agent) = self.id(label.agent) else {
             return Vec::new();
         };
-        let (snapshot, check_target) = match self.take_snapshot(&agent, label).await {
+        let taken = match self.take_snapshot(&agent, label).await {
+            Ok(taken) => match self
+                .captured_answer_refusal(label, &content, &taken.1)
+                .await
+            {
+                Some(reason) => Err(reason),
+                None => Ok(taken),
+            },
+            Err(reason) => Err(call_answers::answer_not_captured(&reason)),
+        };
+        let (snapshot, check_target) = match taken {
             Ok(taken) => taken,
             Err(reason) => {
                 self.ballot.withdraw_answer(label);
-                let reason = call_answers::answer_not_captured(&reason);
                 return vec![BallotEffect::Refuse {
                     agent: label.agent,
                     refusal: BallotRefusal::External(reason),
