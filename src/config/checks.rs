@@ -28,6 +28,8 @@ pub struct ChecksConfig {
     pub sandbox: Option<SandboxLevelChoice>,
     /// The commands like which checks run; `None` uses those of the agent whose work is checked.
     pub commands: Option<CommandLineConfig>,
+    /// The command that prepares the user's trees for agents and checks.
+    pub setup: Option<String>,
 }
 
 impl Default for ChecksConfig {
@@ -38,6 +40,7 @@ impl Default for ChecksConfig {
             on_failure: FailedCheckPolicy::default(),
             sandbox: None,
             commands: None,
+            setup: None,
         }
     }
 }

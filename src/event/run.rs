@@ -24,6 +24,11 @@ pub enum RunEvent {
         /// The number of restarts before it; 0 for the first coordination.
         restart: u32,
     },
+    /// The setup command begins to run, before any agent works.
+    SetupStarted {
+        /// The command.
+        command: String,
+    },
     /// The checks begin to run on the user's trees as they are, before any agent works.
     BaselineStarted {
         /// The names of the checks.
@@ -130,6 +135,7 @@ impl RunEvent {
     /// The names in the JSON form.
     pub(super) const NAMES: &[&str] = &[
         "run_started",
+        "setup_started",
         "baseline_started",
         "baseline_checked",
         "limit_met",
@@ -165,6 +171,7 @@ impl RunEvent {
             }
             RunEvent::UserMessagesShown { agent, .. } => Some(agent),
             RunEvent::RunStarted { .. }
+            | RunEvent::SetupStarted { .. }
             | RunEvent::BaselineStarted { .. }
             | RunEvent::BaselineChecked { .. }
             | RunEvent::CoordinationRestarted { .. }

@@ -17,6 +17,7 @@ use crate::id::AnswerLabel;
 use crate::orchestrator::grants::real_path;
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
 use crate::orchestrator::private_names::remove_private_names;
+use crate::orchestrator::run_blocking;
 use crate::path::RelPath;
 use crate::permissions::PathPermissionManager;
 use crate::text::{count_noun, list_first};
@@ -396,11 +397,4 @@ fn beginning(text: &str, bytes_max: usize) -> &str {
     beginning
         .rfind('\n')
         .map_or("", |line_end| beginning.split_at(line_end + 1).0)
-}
-
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let result = tokio::task::spawn_blocking(work).await;
-    result.map_err(|_| Error::bug("the capture of an answer failed unexpectedly"))?
 }

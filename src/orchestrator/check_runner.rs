@@ -4,6 +4,7 @@
 //! here.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -22,6 +23,7 @@ use crate::id::AgentId;
 use crate::orchestrator::final_delivery::copy_all_call;
 use crate::orchestrator::grants::{first_write_tree, permission_manager};
 use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
+use crate::orchestrator::run_blocking;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
@@ -38,6 +40,7 @@ use crate::world::io::file_change::FileChange;
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::overlay::WriteOverlay;
 
 /// Maximum length of the end of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
@@ -302,23 +305,17 @@ impl CheckRunner {
             CheckTarget::Delivery { .. } | CheckTarget::Baseline => (None, ChangeLayers::default()),
         };
         let mut grants = checked_agent.grants_for_check(snapshot.as_ref());
-        let (overlay, _) = (self.0.overlays)
-            .open(purpose, &grants, Some(&environment), &layers)
-            .await?;
-        let tree = first_write_tree(&grants);
-        let target = match (tree, &overlay) {
-            (Some(tree), Some(overlay)) if overlay.is_fully_visible() => tree.clone(),
-            (Some(_), _) => {
-                return Err(check_error("checks cannot see what would be delivered"));
-            }
+        let tree = first_write_tree(&grants).cloned();
+        let has_tree = tree.is_some();
+        let target = if let Some(tree) = tree {
+            tree
+        } else {
             // Nothing of the user's can change: the answer's files are checked by themselves.
-            (None, _) => {
-                let root = self.0.overlays.create_directory(purpose)?;
-                let workspace_grant =
-                    Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
-                grants.push(workspace_grant);
-                root
-            }
+            let root = self.0.overlays.create_directory(purpose)?;
+            let workspace_grant =
+                Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
+            grants.push(workspace_grant);
+            root
         };
         let dir = user_path(&target)?;
         let left_out = checked_agent.left_out.clone();
@@ -329,11 +326,22 @@ impl CheckRunner {
             .collect();
         let manager = permission_manager(&grants, Phase::Final);
         managers.push(manager.clone());
-        let work = move || {
+        let venv_root = target.clone();
+        let prepare = move || {
             let is_work = |path: &AbsPath| is_replaceable(path, &managers);
-            let venv = user_venv(&target).filter(|venv| !is_work(&venv.join(VENV_PROGRAMS)));
+            let venv = user_venv(&venv_root).filter(|venv| !is_work(&venv.join(VENV_PROGRAMS)));
+            environment.for_check(venv.as_ref(), is_work)
+        };
+        let environment = run_blocking(prepare).await?;
+        let (overlay, _) = (self.0.overlays)
+            .open(purpose, &grants, Some(&environment), &layers)
+            .await?;
+        if has_tree && !(overlay.as_ref()).is_some_and(WriteOverlay::is_fully_visible) {
+            return Err(check_error("checks cannot see what would be delivered"));
+        }
+        let work = move || {
             let policy = GatePolicy {
-                commands: Some(environment.for_check(venv.as_ref(), is_work)?),
+                commands: Some(environment),
                 overlay,
                 ..GatePolicy::minimal(target.clone())
             };
@@ -354,8 +362,7 @@ impl CheckRunner {
                 user_trees,
             })
         };
-        let result = tokio::task::spawn_blocking(work).await;
-        result.map_err(|_| Error::bug("cannot prepare the checks"))?
+        run_blocking(work).await
     }
 }
 
@@ -395,39 +402,52 @@ impl CheckEnvironment {
         check: &CheckConfig,
         deadline: &RunDeadline,
     ) -> (CheckVerdict, String) {
-        let not_run = |reason: String| (CheckVerdict::NotRun { reason }, String::new());
         let call = ToolCall::ExecuteCommand {
             command: check.command.clone(),
             timeout_seconds: Some(check.timeout_seconds),
             dir: self.dir.clone(),
             answer: None,
         };
-        let interrupt = match CommandInterrupt::new() {
-            Ok(interrupt) => interrupt,
-            Err(error) => return not_run(error.to_string()),
+        let stop = async {
+            let _cause = deadline.wait().await;
         };
-        let _interrupt_on_drop = interrupt.on_drop();
-        let (gate, interrupt_at_deadline) = (self.gate.clone(), interrupt.clone());
-        let work = move || match gate.check(call) {
-            Ok(permitted) => run_check(permitted, &interrupt),
-            Err(error) => Err(error.reason()),
-        };
-        let mut command_task = tokio::task::spawn_blocking(work);
-        let outcome = tokio::select! {
-            outcome = &mut command_task => outcome,
-            _ = deadline.wait() => {
-                interrupt_at_deadline.raise();
-                command_task.await
-            }
-        };
-        match outcome {
-            Ok(Ok(CheckCommandOutcome::Passed)) => (CheckVerdict::Passed, String::new()),
-            Ok(Ok(CheckCommandOutcome::Failed { failure, output })) => {
-                (CheckVerdict::Failed { failure }, output_tail(&output))
-            }
-            Ok(Err(reason)) => not_run(single_line(&reason, TAIL_CHARS_MAX)),
-            Err(_) => not_run("internal error in massgen".to_owned()),
+        run_command(self.gate.clone(), call, stop).await
+    }
+}
+
+/// Runs the command of `call`, which `gate` permits, until `stop` ends. Returns its verdict and the
+/// end of its output.
+pub(super) async fn run_command(
+    gate: Gate,
+    call: ToolCall,
+    stop: impl Future<Output = ()>,
+) -> (CheckVerdict, String) {
+    let not_run = |reason: String| (CheckVerdict::NotRun { reason }, String::new());
+    let interrupt = match CommandInterrupt::new() {
+        Ok(interrupt) => interrupt,
+        Err(error) => return not_run(error.to_string()),
+    };
+    let _interrupt_on_drop = interrupt.on_drop();
+    let interrupt_at_stop = interrupt.clone();
+    let work = move || match gate.check(call) {
+        Ok(permitted) => run_check(permitted, &interrupt),
+        Err(error) => Err(error.reason()),
+    };
+    let mut command_task = tokio::task::spawn_blocking(work);
+    let outcome = tokio::select! {
+        outcome = &mut command_task => outcome,
+        () = stop => {
+            interrupt_at_stop.raise();
+            command_task.await
         }
+    };
+    match outcome {
+        Ok(Ok(CheckCommandOutcome::Passed)) => (CheckVerdict::Passed, String::new()),
+        Ok(Ok(CheckCommandOutcome::Failed { failure, output })) => {
+            (CheckVerdict::Failed { failure }, output_tail(&output))
+        }
+        Ok(Err(reason)) => not_run(single_line(&reason, TAIL_CHARS_MAX)),
+        Err(_) => not_run("internal error in massgen".to_owned()),
     }
 }
 
@@ -487,7 +507,8 @@ fn copy_snapshot(
     }
 }
 
-fn user_path(path: &RealPath) -> Result<UserPath> {
+/// Returns `path` as a call names it.
+pub(super) fn user_path(path: &RealPath) -> Result<UserPath> {
     let text = path.as_path().to_str();
     text.and_then(|text| UserPath::parse(text).ok())
         .ok_or_else(|| check_error(NOT_UTF8))

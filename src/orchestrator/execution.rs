@@ -72,6 +72,9 @@ const EVENTS_WAITING_MAX: usize = 256;
 /// The directory for the servers' standard error, within that of a run's logs.
 const SERVER_LOGS: &str = "servers";
 
+/// The directory for what setup commands leave, within the user's home directory.
+const SETUPS: &str = ".massgen/setups";
+
 /// The input of a run.
 #[derive(Debug)]
 pub struct RunRequest {
@@ -537,13 +540,18 @@ impl RunRequest {
 
     /// Returns the factory of the final agents' overlays.
     fn overlays(&self, paths: &RunRecordPaths) -> OverlayFactory {
-        OverlayFactory::new(
+        let overlays = OverlayFactory::new(
             &self.layout,
             paths.name(),
             self.config.agents.len(),
             &self.host.executable,
             &self.host.env,
-        )
+        );
+        match (&self.config.checks.setup, &self.host.home) {
+            (Some(line), Some(home)) => overlays.with_setup(line, home.join(SETUPS)),
+            (Some(line), None) => overlays.with_setup(line, self.layout.sandboxes.clone()),
+            (None, _) => overlays,
+        }
     }
 
     /// Returns the snapshots of a run that starts or resumes in `workspaces`.
@@ -574,7 +582,8 @@ pub fn validate_checks(
     environments: &AgentEnvironments,
     checks: &ChecksConfig,
 ) -> Result<Option<String>> {
-    let Some((agent, reason)) = environments.unsupported_check() else {
+    let unsupported = environments.unsupported_check();
+    let Some((agent, reason)) = unsupported.filter(|_| !checks.list.is_empty()) else {
         return Ok(None);
     };
     let required_check = checks

@@ -15,6 +15,7 @@ pub mod final_delivery;
 pub mod final_phase;
 pub mod previous_turns;
 mod selection;
+mod setup;
 mod baseline;
 pub mod check_runner;
 pub mod openings;
@@ -183,6 +184,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
     loop {
         turn.emit_run_started(restart).await;
         if restart == 0 {
+            turn.run_setup(&deadline).await?;
             turn.check_baseline(&deadline).await?;
         }
         // Before the conversations of the coordination take their recorded parts.
@@ -628,6 +630,14 @@ impl PreparedTurn {
     async fn emit(&self, event: impl Into<Event>) {
         emit(&self.events, event).await;
     }
+}
+
+/// Does blocking work of a run.
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|_| Error::bug("a part of the run failed unexpectedly"))?
 }
 
 fn missing_member(number: AgentNumber) -> Error {

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 use crate::answer_changes::ChangeLayers;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::AgentNumber;
 use crate::layout::RunLayout;
+use crate::orchestrator::run_blocking;
+use crate::orchestrator::setup::TreeSetup;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
@@ -18,6 +20,7 @@ use crate::world::git::GitProgram;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::quota::LayerQuota;
+use crate::world::sandbox::overlay::setup::SetupUse;
 use crate::world::sandbox::overlay::{
     self, LayerOrigin, OverlayAudience, OverlayCleanup, OverlayMethod, OverlayOrigin, OverlaySpec,
     WriteOverlay,
@@ -77,6 +80,7 @@ pub struct OverlayFactory {
     state: AbsPath,
     /// The most attempts at the same time.
     attempts_max: u64,
+    setup: Option<Arc<TreeSetup>>,
     git: Arc<GitSearch>,
 }
 
@@ -102,11 +106,28 @@ impl OverlayFactory {
             directory: layout.deliveries.join(run),
             state: layout.state.clone(),
             attempts_max: u64::try_from(attempts_max).unwrap_or(u64::MAX),
+            setup: None,
             git: Arc::new(GitSearch {
                 env: env.clone(),
                 program: OnceCell::new(),
             }),
         }
+    }
+
+    /// Returns the factory of a run with this setup command; what it leaves is kept in `directory`
+    /// until the run ends.
+    #[must_use]
+    pub fn with_setup(self, line: &str, directory: AbsPath) -> Self {
+        let setup = TreeSetup::new(line.to_owned(), directory, self.state.clone());
+        Self {
+            setup: Some(Arc::new(setup)),
+            ..self
+        }
+    }
+
+    /// Returns the setup command of the run, if there is one.
+    pub(super) fn setup(&self) -> Option<&Arc<TreeSetup>> {
+        self.setup.as_ref()
     }
 
     /// Returns the git program of this machine, if there is one that can be used.
@@ -156,9 +177,8 @@ impl OverlayFactory {
         let command_audience = commands.map(ExecEnvironment::overlay_audience);
         let audience = command_audience.unwrap_or(OverlayAudience::Sandbox);
         let has_commands = commands.is_some();
-        let commands = commands.cloned();
-        let factory = self.clone();
-        let (grants, changes) = (grants.to_vec(), changes.clone());
+        let (environment, factory) = (commands.cloned(), self.clone());
+        let all_grants = grants.to_vec();
         let directory = self.overlay_directory(purpose);
         let start = Instant::now();
         let open_overlay = move || {
@@ -168,20 +188,28 @@ impl OverlayFactory {
                 OverlayPurpose::Check(_) | OverlayPurpose::View(_) => (1, false),
             };
             let quota = is_limited.then(|| LayerQuota::share_of(&factory.state, layers));
-            let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
+            let origin = environment.as_ref().map(ExecEnvironment::overlay_origin);
+            let home = environment.as_ref().map(ExecEnvironment::home);
+            let setup = factory.setup();
             WriteOverlay::open(OverlaySpec {
                 origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
                 directory: &directory,
-                grants: &grants,
+                grants: &all_grants,
                 state: &factory.state,
                 audience,
-                changes: &changes,
                 copies: layers,
                 quota: quota.transpose()?,
+                setup: setup.map_or(SetupUse::None, |setup| setup.overlay_use(home.as_ref())),
             })
         };
-        let open_result = tokio::task::spawn_blocking(open_overlay).await;
-        let overlay = open_result.map_err(|_| Error::bug("cannot open the overlay"))??;
+        let overlay = run_blocking(open_overlay).await?;
+        if let Some(overlay) = &overlay {
+            if let Some(environment) = commands {
+                self.set_up_copies(overlay, grants, environment).await?;
+            }
+            let (overlay, changes) = (overlay.clone(), changes.clone());
+            run_blocking(move || overlay.apply(&changes)).await?;
+        }
         let is_slow = start.elapsed() > SLOW_MIN;
         let mut notes = Vec::new();
         if let Some(overlay) = &overlay
@@ -212,14 +240,12 @@ impl OverlayFactory {
         let directory = self.overlay_directory(purpose);
         let claimed_directory = directory.clone();
         let claim = move || overlay::claim_layers(&claimed_directory);
-        let claim = tokio::task::spawn_blocking(claim).await;
-        let origin = claim.map_err(|_| Error::bug("cannot prepare an attempt"))??;
+        let origin = run_blocking(claim).await?;
         let opened = self
             .open(purpose, grants, commands, &ChangeLayers::default())
             .await;
         if opened.is_err() {
-            let removal = move || overlay::remove_layers(&directory);
-            let _removed = tokio::task::spawn_blocking(removal).await;
+            let _removed = run_blocking(move || overlay::remove_layers(&directory)).await;
         }
         let (overlay, notes) = opened?;
         let has_copy = overlay.as_ref().is_some_and(|overlay| {

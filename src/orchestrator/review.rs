@@ -16,11 +16,12 @@ use crate::delivery::hunks::HunkChoice;
 use crate::delivery::plan::{
     ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
 use crate::orchestrator::coordination_result::CoordinationEnd;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
+use crate::orchestrator::run_blocking;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::text::list_first;
@@ -546,11 +547,4 @@ impl DeliverySettings {
             () = self.stop.cancelled() => None,
         }
     }
-}
-
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let result = tokio::task::spawn_blocking(work).await;
-    result.map_err(|_| Error::bug("the delivery failed unexpectedly"))?
 }

@@ -286,7 +286,8 @@ impl RunView {
                 self.run.show_messages(agent, numbers);
             }
             // Only the renderings as lines show these events.
-            RunEvent::BaselineStarted { .. }
+            RunEvent::SetupStarted { .. }
+            | RunEvent::BaselineStarted { .. }
             | RunEvent::BaselineChecked { .. }
             | RunEvent::InstructionsRead { .. }
             | RunEvent::SkillsOffered { .. }

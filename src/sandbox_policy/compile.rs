@@ -315,6 +315,7 @@ mod tests {
             root: abs(root),
             upper: abs("/s/upper"),
             work: abs("/s/work"),
+            between: None,
         }
     }
 

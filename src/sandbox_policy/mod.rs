@@ -90,6 +90,8 @@ pub struct OverlayLayer {
     pub upper: AbsPath,
     /// The kernel's work directory, on the same file system as `upper`.
     pub work: AbsPath,
+    /// A read-only layer between `root` and `upper`, if there is one.
+    pub between: Option<AbsPath>,
 }
 
 impl OverlayLayer {
@@ -99,6 +101,7 @@ impl OverlayLayer {
             root,
             upper: dir.join("upper"),
             work: dir.join("work"),
+            between: None,
         }
     }
 }

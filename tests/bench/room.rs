@@ -77,6 +77,7 @@ impl Room {
             root: self.path("project"),
             upper: layer.join("upper"),
             work: layer.join("work"),
+            between: None,
         };
         for path in [&layer.upper, &layer.work] {
             fs::create_dir_all(path.as_path()).unwrap();

@@ -13,6 +13,7 @@
 )]
 
 mod attempt_deliveries;
+mod setup_commands;
 mod dashboard;
 mod decoding;
 mod helper_driver;

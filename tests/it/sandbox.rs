@@ -117,6 +117,7 @@ impl CommandFixture {
                 root: self.path("project"),
                 upper: self.path("upper"),
                 work: self.path("work"),
+                between: None,
             }]),
             identities: BTreeMap::new(),
             masked: Vec::new(),

@@ -110,6 +110,7 @@ impl SandboxFixture {
             root: path("project"),
             upper: path("upper"),
             work: path("work"),
+            between: None,
         };
         let policy = SandboxPolicy {
             level,

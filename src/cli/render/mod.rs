@@ -121,6 +121,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             RunEvent::RunStarted {
                 agents, restart, ..
             } => self.show_start(agents, *restart),
+            RunEvent::SetupStarted { command } => {
+                self.show_labelled_line("setup", TextStyle::Strong, &escape_name(command));
+            }
             RunEvent::BaselineStarted { checks } => {
                 let text = join_with_commas(checks);
                 self.show_labelled_line("checking your files", TextStyle::Strong, &text);

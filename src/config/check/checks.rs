@@ -54,7 +54,21 @@ impl ConfigChecker<'_> {
             on_failure,
             sandbox: None,
             commands: None,
+            setup: self.setup(root),
         }
+    }
+
+    fn setup(&mut self, root: &MappingView<'_>) -> Option<String> {
+        let command = root.text(&root::SETUP)?;
+        let line = command.value.trim();
+        if line.is_empty() || line.contains('\0') {
+            let error = Diagnostic::error(command.path, "`setup` must be a shell command");
+            let error = error.with_span(command.span);
+            self.findings
+                .push(error.with_suggestion("write one, such as `npm ci`"));
+            return None;
+        }
+        Some(line.to_owned())
     }
 
     fn check(&mut self, path: String, item: &YamlNode) -> Option<CheckConfig> {

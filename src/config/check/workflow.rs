@@ -101,6 +101,15 @@ impl ConfigChecker<'_> {
                 error.with_suggestion("open it with `permission: read`; `massgen apply` delivers"),
             );
         }
+        if config.checks.setup.is_some() {
+            let error = Diagnostic::error(
+                root.key_path(&root::SETUP),
+                "a pipeline has no write path that `setup` could prepare",
+            );
+            let error = error.with_span(root.key_span(&root::SETUP));
+            self.findings
+                .push(error.with_suggestion("remove it, or let a check prepare the tree"));
+        }
         let stages = &workflow.pipeline.stages;
         for agent in &config.agents {
             let takes_part = stages.iter().any(|stage| stage.agents.contains(&agent.id));

@@ -55,6 +55,15 @@ pub(crate) const UI: TypedKey<Section> = TypedKey::optional(
     Harmless,
 );
 
+pub(crate) const SETUP: TypedKey<Text> = TypedKey::optional(
+    &["setup"],
+    shape::text(),
+    "A command that prepares your files for agents and checks, such as `npm ci`. It runs once, \
+     before any model is asked; what it writes is below every attempt and every check, and is not \
+     delivered.",
+    Harmless,
+);
+
 pub(crate) const CHECKS: TypedKey<NodeList> = TypedKey::optional(
     &["checks"],
     shape::nodes(const { &ValueShape::TextOr(&checks::CHECK) }),
@@ -132,6 +141,7 @@ pub static ROOT: KeySection = KeySection {
         limits::KEY.row(),
         DELIVERY.row(),
         UI.row(),
+        SETUP.row(),
         CHECKS.row(),
         ON_CHECK_FAILURE.row(),
         PARALLEL_CHECKS.row(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::config::AgentConfig;
+use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::orchestrator::environments::{CodeModeSpec, EnvironmentSpec, EnvironmentSpecs};
@@ -69,10 +71,9 @@ impl AgentTeam {
     }
 
     /// Returns the members whose work is checked, and how the checks run: like the agent's
-    /// commands, without the lists of commands, which apply to agents. Without checks, there are
-    /// none.
+    /// commands, without the lists of commands, which apply to agents. So does the setup command.
     fn check_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
-        let is_checked = self.has_checks();
+        let is_checked = self.has_checks() || self.has_setup();
         let members = self.members.iter().filter(move |_| is_checked);
         members.map(|member| EnvironmentSpec {
             id: &member.id,
@@ -80,6 +81,15 @@ impl AgentTeam {
             grants: &member.check_grants,
             workspace: member.workspace.as_ref().unwrap_or(&self.base),
         })
+    }
+
+    /// Returns the environment of checks on `member`'s work, once it exists.
+    pub(in crate::orchestrator) fn check_environment(
+        &self,
+        member: &TeamMember,
+    ) -> Option<&ExecEnvironment> {
+        let environments = self.resources.environments.as_ref()?;
+        environments.check_environment(&member.id)
     }
 
     /// Returns the environment of `member`'s commands, once it exists.
@@ -108,6 +118,12 @@ pub(super) fn hook_command_config(commands: Option<&CommandLineConfig>) -> Comma
         env: BTreeMap::new(),
         ..command_config_of_checks(commands, None)
     }
+}
+
+/// Returns how these checks run on the work of `agent`.
+pub(super) fn check_commands(agent: &AgentConfig, checks: &ChecksConfig) -> CommandLineConfig {
+    let commands = checks.commands.as_ref().or(agent.commands.as_ref());
+    command_config_of_checks(commands, checks.sandbox)
 }
 
 /// Returns how checks run on the work of an agent with these commands: without the user's lists of

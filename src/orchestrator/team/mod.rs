@@ -316,10 +316,7 @@ impl AgentTeam {
                 rules: Arc::new(agent.permissions.rules.clone()),
                 workspace,
                 config: agent.clone(),
-                checks: command_config_of_checks(
-                    config.checks.commands.as_ref().or(agent.commands.as_ref()),
-                    config.checks.sandbox,
-                ),
+                checks: environment_specs::check_commands(agent, &config.checks),
                 check_grants,
                 hooks: hook_command_config(agent.commands.as_ref()),
                 programs: agent.programs.as_ref().map(CodeModeConfig::sandbox_config),
@@ -449,6 +446,11 @@ impl AgentTeam {
         !self.config.checks.list.is_empty() && self.delivery_access == DeliveryAccess::ReadWrite
     }
 
+    /// Returns whether a setup command runs. In a replay it does not.
+    fn has_setup(&self) -> bool {
+        self.config.checks.setup.is_some() && self.delivery_access == DeliveryAccess::ReadWrite
+    }
+
     /// Returns the names of the directories of workspaces that are not part of an answer: that of
     /// subagents, and that of notes for later agents, which are kept elsewhere.
     pub(in crate::orchestrator) fn left_out_of_answers(&self) -> Vec<&'static str> {
@@ -549,7 +551,7 @@ impl AgentTeam {
     }
 
     /// Returns what creates the overlays of agents that may write.
-    fn overlays(&self) -> Option<&OverlayFactory> {
+    pub(in crate::orchestrator) fn overlays(&self) -> Option<&OverlayFactory> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => self.resources.overlays.as_ref(),
             DeliveryAccess::ReadOnly => None,

@@ -29,7 +29,9 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::slot::is_same_mount;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
-use crate::world::sys::upper_layer::{UpperEntry, is_copied_up, make_readable, read_upper_entry};
+use crate::world::sys::upper_layer::{
+    UpperEntry, is_copied_up, is_new, make_readable, read_upper_entry,
+};
 
 /// The permission bits for reading, writing and executing.
 const RWX_BITS: u32 = 0o777;
@@ -97,7 +99,7 @@ pub fn plan(
             plan_root(
                 &mut plan,
                 (root_number, root),
-                source_dir,
+                (source_dir, None),
                 &manager,
                 baseline,
             )?;
@@ -122,6 +124,7 @@ pub fn plan_overlay(
             left_out: Vec::new(),
         };
         plan.source_dirs.push(Some(tree.upper.clone()));
+        let layer = (layer, tree.between);
         plan_root(&mut plan, (root_number, &root), layer, manager, None)?;
         plan.roots.push(root);
     }
@@ -129,11 +132,12 @@ pub fn plan_overlay(
     Ok(plan)
 }
 
-/// Adds the changes of one layer to the tree `root`, the one with this number.
+/// Adds the changes of one layer to the tree `root`, the one with this number; `between` is a layer
+/// that lies below it and is not delivered.
 fn plan_root(
     plan: &mut DeliveryPlan,
     (root_number, root): (usize, &AbsPath),
-    layer: SourceDirectory,
+    (layer, between): (SourceDirectory, Option<&AbsPath>),
     manager: &PathPermissionManager,
     baseline: Option<&ConflictBaseline>,
 ) -> Result<()> {
@@ -144,8 +148,10 @@ fn plan_root(
     } = layer;
     let layer =
         DirectoryHandle::open_own(&path).map_err(|error| delivery_error("open", &path, error))?;
-    let tree =
-        DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
+    let open = |path: &AbsPath| {
+        DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
+    };
+    let (tree, between) = (open(root)?, between.map(open).transpose()?);
     let tree_path = tree
         .real_path()
         .map_err(|error| delivery_error("open", root, error))?;
@@ -158,6 +164,7 @@ fn plan_root(
         tree_path,
         tree,
         layer,
+        between,
         opaque_dirs: BTreeSet::new(),
         closed_paths: BTreeSet::new(),
         plan,
@@ -187,6 +194,8 @@ struct LayerPlanner<'a> {
     /// The user's tree.
     tree: DirectoryHandle,
     layer: DirectoryHandle,
+    /// A layer between the two that is not delivered, if there is one.
+    between: Option<DirectoryHandle>,
     /// The opaque directories of the layer, which hide what the user has below them.
     opaque_dirs: BTreeSet<RelPath>,
     /// Paths below which nothing is changed, because they were refused.
@@ -414,6 +423,13 @@ impl LayerPlanner<'_> {
             }
             // Whether its removal matters depends on its contents.
             PathState::Nothing => {
+                if self
+                    .between
+                    .as_ref()
+                    .is_some_and(|layer| is_new(layer, rel))
+                {
+                    return self.make_dir(rel, meta);
+                }
                 let ours = PathState::Directory {
                     mode: mode_bits(meta),
                 };

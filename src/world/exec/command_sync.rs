@@ -28,6 +28,7 @@ use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInven
 use crate::world::exec::tool_result::{ToolError, cannot_run};
 use crate::world::exec::user_trees::user_trees;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, UserTreeState};
+use crate::world::sandbox::overlay::setup::SetupUse;
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::sys::state_files::clear;
 
@@ -164,15 +165,16 @@ pub(super) fn open_overlay(
         grants: &overlay_grants(gate),
         state: commands.directories().root(),
         audience,
-        changes,
         copies: 1,
         quota: None,
+        setup: SetupUse::None,
     })
     .map_err(|error| cannot_run(&error))?
     .ok_or_else(|| cannot_run(&"no path is open for writing"))?;
     if !overlay.is_fully_visible() {
         return Err(cannot_run(&overlay.notes(audience, "the agent").join("; ")));
     }
+    overlay.apply(changes).map_err(|error| cannot_run(&error))?;
     Ok(overlay)
 }
 

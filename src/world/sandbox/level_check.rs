@@ -184,6 +184,7 @@ impl LevelCheckDirectories {
                 root: root.join("project"),
                 upper: root.join("upper"),
                 work: root.join("work"),
+                between: None,
             },
         })
     }

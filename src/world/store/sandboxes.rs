@@ -29,6 +29,8 @@ const CALL_PREFIX: &str = ".massgen_call";
 /// The number of random digits in the names of both.
 const UNIQUE_DIGITS: usize = 8;
 
+/// The directory for the setup command.
+const SETUP_DIR: &str = "setup";
 /// The directory for the caller of a single call.
 const CALLER_DIR: &str = "caller";
 
@@ -111,6 +113,11 @@ impl SandboxDirs {
     /// `index` is its place among the models for subagents.
     pub fn subagent_program_of(&self, id: &AgentId, index: usize) -> Result<AbsPath> {
         self.make_dir(&format!("{}.agent{index}", self.number(id)))
+    }
+
+    /// Returns the directory of what the setup command of a run leaves.
+    pub fn setup(&self) -> Result<AbsPath> {
+        self.make_dir(SETUP_DIR)
     }
 
     /// Returns the directory of the commands of a single call's caller.

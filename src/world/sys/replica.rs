@@ -127,6 +127,16 @@ impl TreeReplica {
         self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the present state as the baseline, so that later layers say nothing of earlier changes.
+    pub(crate) fn rebase(&self) -> Result<()> {
+        let entries = read_entries(&self.dir);
+        *self.lock_baseline() = entries.map_err(|error| {
+            let message = format!("cannot read a copy: {error}");
+            Error::new(ErrorKind::Io, message)
+        })?;
+        Ok(())
+    }
+
     /// Writes all changes since the baseline to `upper`, as a layer over the tree, replacing what
     /// `upper` held. The copy must not change meanwhile.
     pub(crate) fn write_layer(&self, upper: &AbsPath) -> Result<()> {

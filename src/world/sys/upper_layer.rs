@@ -108,6 +108,17 @@ pub(crate) fn read_upper_entry(
     }
 }
 
+/// Returns whether the file, symlink or directory `rel` of the layer does not come from the tree
+/// below.
+pub(crate) fn is_new(upper: &DirectoryHandle, rel: &RelPath) -> bool {
+    match read_upper_entry(upper, rel) {
+        Ok(UpperEntry::NewDirectory(_) | UpperEntry::OpaqueDirectory(_) | UpperEntry::Link) => true,
+        Ok(UpperEntry::File(_)) => !is_copied_up(upper, rel),
+        Ok(UpperEntry::Removed | UpperEntry::MergedDirectory(_) | UpperEntry::Special(_))
+        | Err(_) => false,
+    }
+}
+
 /// Returns whether `rel` in the layer was copied from the tree below and then changed.
 pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
     let handle = upper.handle(rel);

@@ -119,6 +119,7 @@ function windowOf(stream) {
 function summary(event) {
   switch (event.type) {
     case 'run_started': return event.question;
+    case 'setup_started': return event.command;
     case 'baseline_started': return (event.checks ?? []).join(', ');
     case 'text': case 'reasoning': return event.text;
     case 'model_request_started': return event.model;

@@ -101,6 +101,7 @@ impl OverlayFixture {
             root: path("rw"),
             upper: path("layer/upper"),
             work: path("layer/work"),
+            between: None,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayOrigin, WeakWriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 
 /// Port of the proxy on the loopback interface of a network namespace.
 const PROXY_PORT: u16 = 3128;
@@ -202,6 +203,30 @@ impl ExecEnvironment {
     pub(in crate::world) fn for_trial(&self) -> Result<Self> {
         let directories = self.0.directories.for_check()?;
         Ok(Self(Arc::new(self.0.with_directories(directories))))
+    }
+
+    /// Returns an environment for a command of the user's config, to which the lists of commands for
+    /// agents do not apply. Its private directories are in `root`, or those of this one.
+    ///
+    /// # Errors
+    /// The directories cannot be created.
+    pub fn for_setup(&self, root: Option<&AbsPath>) -> Result<Self> {
+        let directories = match root {
+            Some(root) => {
+                dir::create_all(root, DirectoryAudience::User)?;
+                AgentDirectories::prepare(root)?
+            }
+            None => self.0.directories.clone(),
+        };
+        let mut inner = self.0.with_directories(directories);
+        inner.rules.allowed = None;
+        inner.rules.blocked.clear();
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Returns the home directory of the commands.
+    pub fn home(&self) -> AbsPath {
+        self.0.directories.home()
     }
 
     /// Returns the rules for command lines.

@@ -14,7 +14,7 @@ use crate::world::sys::slot::duplicate;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::upper_layer::{
-    copy_origin_mark, create_whiteout, make_parents_over, mark_applied,
+    copy_origin_mark, create_whiteout, is_new, make_parents_over, mark_applied,
 };
 
 /// Prefix of the names of captured layers in their directory; a number follows.
@@ -99,10 +99,13 @@ impl WriteOverlay {
             let path = directory.join(format!("{LAYER_PREFIX}{number}"));
             dir::create_all(&path, DirectoryAudience::User)?;
             let write_layer = || {
+                let between = tree.layer().between.as_ref();
+                let between = between.map(DirectoryHandle::open_own).transpose()?;
                 let writer = LayerWriter {
                     source: &DirectoryHandle::open_own(&tree.layer().upper)?,
                     tree: &tree.user_tree,
                     layer: &DirectoryHandle::open_own(&path)?,
+                    between: between.as_ref(),
                     transfer,
                 };
                 writer.write(entries)
@@ -122,6 +125,8 @@ struct LayerWriter<'a> {
     tree: &'a DirectoryHandle,
     /// The new layer.
     layer: &'a DirectoryHandle,
+    /// The layer between the tree and `source`, if there is one.
+    between: Option<&'a DirectoryHandle>,
     transfer: ContentTransfer,
 }
 
@@ -163,7 +168,11 @@ impl LayerWriter<'_> {
             (PathState::File(_) | PathState::Link { .. }, ContentTransfer::Copy) => {
                 let (source_dir, _) = self.source.parent_of(rel)?;
                 duplicate(&source_dir, &dir, name)?;
-                copy_origin_mark(self.source, self.layer, rel)
+                match self.between.filter(|layer| is_new(layer, rel)) {
+                    // The user's tree has no such file.
+                    Some(_) => Ok(()),
+                    None => copy_origin_mark(self.source, self.layer, rel),
+                }
             }
         }
     }

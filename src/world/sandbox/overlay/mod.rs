@@ -9,6 +9,7 @@
 
 mod tree;
 pub mod quota;
+pub mod setup;
 pub mod capture;
 pub(in crate::world) mod view;
 
@@ -26,11 +27,12 @@ use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::overlay::quota::LayerQuota;
+use crate::world::sandbox::overlay::setup::SetupUse;
 use crate::world::sandbox::overlay::tree::{TreeOverlay, open_error};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::FollowBase;
-use crate::world::sys::launch::overlay_request::OverlayRequest;
+use crate::world::sys::launch::overlay_request::{OverlayRequest, OverlayRoot};
 use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::machine_facts::boot_id;
 use crate::world::sys::meta::FileMetadata;
@@ -102,12 +104,12 @@ pub struct OverlaySpec<'a> {
     pub state: &'a AbsPath,
     /// What sees the overlay in addition to the file tools.
     pub audience: OverlayAudience,
-    /// The changes with which it begins.
-    pub changes: &'a ChangeLayers,
     /// How many overlays share the space for copies.
     pub copies: u64,
     /// What the changes may take of the disk; `None` leaves that to the free space.
     pub quota: Option<LayerQuota>,
+    /// What a setup command does about it.
+    pub setup: SetupUse<'a>,
 }
 
 /// Where the fork server of an overlay comes from.
@@ -156,6 +158,8 @@ pub struct OverlaidTree<'s> {
     /// Its changes, in the format of an overlay's upper layer. For a copied tree, it is up to date
     /// after [`WriteOverlay::sync_layers`].
     pub upper: &'s AbsPath,
+    /// The read-only layer between the tree and its changes, if there is one.
+    pub between: Option<&'s AbsPath>,
     /// How it is overlaid.
     pub kind: OverlayMethod,
 }
@@ -180,12 +184,14 @@ impl WriteOverlay {
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let directory = spec.directory.join(number.to_string());
+            let between = spec.setup.layer_over(&root.to_abs());
             trees.push(TreeOverlay::prepare(
                 root,
                 files,
                 &directory,
                 &separate_paths,
                 spec.copies,
+                between,
             )?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
@@ -196,9 +202,14 @@ impl WriteOverlay {
             (excluded, closed),
             spec.audience,
             spec.origin,
-            (spec.directory, spec.quota),
+            spec.directory,
+            &OverlayExtras {
+                quota: spec.quota,
+                home: spec.setup.home_root(spec.directory)?,
+                has_one_method: !matches!(spec.setup, SetupUse::None),
+                obstacle: spec.setup.obstacle(),
+            },
         )?;
-        overlay.apply(spec.changes)?;
         Ok(Some(overlay))
     }
 
@@ -223,7 +234,8 @@ impl WriteOverlay {
             OverlayAudience::Sandbox | OverlayAudience::Container => OverlayAudience::Sandbox,
             OverlayAudience::Landlock => OverlayAudience::Landlock,
         };
-        let overlay = Self::mount(trees, left_out, audience, origin, (directory, None))?;
+        let extras = &OverlayExtras::default();
+        let overlay = Self::mount(trees, left_out, audience, origin, directory, extras)?;
         overlay.apply(changes)?;
         Ok(overlay)
     }
@@ -234,7 +246,8 @@ impl WriteOverlay {
         (excluded, closed): (Vec<RealPath>, Option<PathPermissionManager>),
         audience: OverlayAudience,
         origin: OverlayOrigin<'_>,
-        (directory, quota): (&AbsPath, Option<LayerQuota>),
+        directory: &AbsPath,
+        extras: &OverlayExtras,
     ) -> Result<Self> {
         for tree in &mut trees {
             let obstacle = match audience {
@@ -242,18 +255,27 @@ impl WriteOverlay {
                 OverlayAudience::Landlock => Some("level `landlock` has no mounts".into()),
                 OverlayAudience::Sandbox => tree.overlay_obstacle()?,
             };
-            if let Some(reason) = obstacle {
+            if let Some(reason) = obstacle.or_else(|| extras.obstacle.clone()) {
                 tree.replace_with_copy(reason)?;
             }
             if let Some(manager) = &closed {
                 tree.remove_from_copy(|path| !manager.allows(path, Permission::Read))?;
             }
         }
+        let mut reasons = trees.iter().filter_map(TreeOverlay::copy_reason);
+        if let Some(reason) = reasons.next().filter(|_| extras.has_one_method) {
+            let reason = reason.to_owned();
+            for tree in &mut trees {
+                tree.replace_with_copy(reason.as_str())?;
+            }
+        }
         let namespace = match audience {
             OverlayAudience::Container | OverlayAudience::Landlock => {
                 Err("nothing is mounted for them".to_owned())
             }
-            OverlayAudience::Sandbox => open_namespace(origin, &mut trees, &excluded)?,
+            OverlayAudience::Sandbox => {
+                open_namespace(origin, &mut trees, &excluded, extras.home.as_ref())?
+            }
         };
         Ok(Self(Arc::new(WriteOverlayInner {
             trees,
@@ -262,7 +284,7 @@ impl WriteOverlay {
             audience,
             namespace,
             directory: directory.clone(),
-            quota,
+            quota: extras.quota,
             next_view: Mutex::default(),
         })))
     }
@@ -331,6 +353,14 @@ impl WriteOverlay {
     /// The changes cannot be read or written.
     pub fn sync_layers(&self) -> Result<()> {
         self.0.trees.iter().try_for_each(TreeOverlay::sync_layer)
+    }
+
+    /// Takes the present state of copies for that of the user's trees: it is not part of any change.
+    ///
+    /// # Errors
+    /// A copy cannot be read.
+    pub fn rebase(&self) -> Result<()> {
+        self.0.trees.iter().try_for_each(TreeOverlay::rebase)
     }
 
     /// Like [`WriteOverlay::sync_layers`], but writes only the changes since the last call.
@@ -591,14 +621,27 @@ fn is_inside(path: &RealPath, root: &RealPath) -> bool {
     path != root && path.is_within(root)
 }
 
+/// What an overlay has besides its trees.
+#[derive(Debug, Default)]
+struct OverlayExtras {
+    quota: Option<LayerQuota>,
+    /// The home directory of commands, if it has a layer.
+    home: Option<OverlayRoot>,
+    /// Whether all trees are copied if one is.
+    has_one_method: bool,
+    /// Why all trees are copied in any case, if they are.
+    obstacle: Option<String>,
+}
+
 /// Creates the mount namespace with the overlay, or returns why there is none. If overlays cannot
 /// be mounted the trees are copied; without any namespace, only handles lead to the copies.
 fn open_namespace(
     origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
     excluded: &[RealPath],
+    home: Option<&OverlayRoot>,
 ) -> Result<std::result::Result<OverlayNamespace, String>> {
-    let first_try = start_namespace(origin, trees, excluded);
+    let first_try = start_namespace(origin, trees, excluded, home);
     let Err(reason) = &first_try else {
         return Ok(first_try);
     };
@@ -608,20 +651,24 @@ fn open_namespace(
     for tree in trees.iter_mut() {
         tree.replace_with_copy(reason)?;
     }
-    Ok(start_namespace(origin, trees, excluded))
+    Ok(start_namespace(origin, trees, excluded, None))
 }
 
 fn start_namespace(
     origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
     excluded: &[RealPath],
+    home: Option<&OverlayRoot>,
 ) -> std::result::Result<OverlayNamespace, String> {
     let is_covered = |path: &&RealPath| {
         let covers = |tree: &TreeOverlay| is_inside(path, &tree.root);
         trees.iter().any(covers) && !trees.iter().any(|tree| tree.root == **path)
     };
     let request = OverlayRequest {
-        roots: trees.iter().filter_map(TreeOverlay::overlay_root).collect(),
+        // The handles on the trees come first.
+        roots: (trees.iter().filter_map(TreeOverlay::overlay_root))
+            .chain(home.cloned())
+            .collect(),
         excluded: excluded
             .iter()
             .filter(is_covered)

@@ -52,17 +52,13 @@ impl TreeOverlay {
         directory: &AbsPath,
         separate_paths: &[AbsPath],
         copies: u64,
+        between: Option<AbsPath>,
     ) -> Result<Self> {
         let user_tree = DirectoryHandle::open(&root).map_err(|error| open_error(&root, error))?;
         dir::create_all(directory, DirectoryAudience::User)?;
         // The kernel accepts no symlink in these paths.
         let directory = dir::resolve(directory)?.to_abs();
-        let layer = OverlayLayer::new(root.to_abs(), &directory);
-        // The kernel accepts no work directory that was used before.
-        clear::remove(&layer.work)?;
-        for path in [&layer.upper, &layer.work] {
-            dir::create_all(path, DirectoryAudience::User)?;
-        }
+        let layer = create_layer(root.to_abs(), &directory, between)?;
         let paths_inside = separate_paths
             .iter()
             .filter(|path| path.is_within(&layer.root))
@@ -83,7 +79,15 @@ impl TreeOverlay {
     /// Creates another overlay of the same tree in `directory`.
     pub(super) fn prepare_again(&self, directory: &AbsPath) -> Result<Self> {
         let (root, files) = (self.root.clone(), self.files.clone());
-        Self::prepare(root, files, directory, &self.separate_paths, self.copies)
+        let between = self.layer.between.clone();
+        Self::prepare(
+            root,
+            files,
+            directory,
+            &self.separate_paths,
+            self.copies,
+            between,
+        )
     }
 
     /// Returns why no overlay can be mounted over it, as far as that is known without trying.
@@ -216,6 +220,14 @@ impl TreeOverlay {
         }
     }
 
+    /// Takes the present state of a copy for that of the tree.
+    pub(super) fn rebase(&self) -> Result<()> {
+        match &self.copy {
+            Some(copy) => copy.replica.rebase(),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the layer that holds its changes.
     pub(super) fn layer(&self) -> &OverlayLayer {
         &self.layer
@@ -226,12 +238,31 @@ impl TreeOverlay {
         OverlaidTree {
             root: &self.root,
             upper: &self.layer.upper,
+            between: self.layer.between.as_ref(),
             kind: match self.copy {
                 Some(_) => OverlayMethod::Copy,
                 None => OverlayMethod::Overlay,
             },
         }
     }
+}
+
+/// Creates the directories of a layer over `root` in `directory`, with `between` below it.
+pub(super) fn create_layer(
+    root: AbsPath,
+    directory: &AbsPath,
+    between: Option<AbsPath>,
+) -> Result<OverlayLayer> {
+    let layer = OverlayLayer {
+        between,
+        ..OverlayLayer::new(root, directory)
+    };
+    // The kernel accepts no work directory that was used before.
+    clear::remove(&layer.work)?;
+    for path in [&layer.upper, &layer.work] {
+        dir::create_all(path, DirectoryAudience::User)?;
+    }
+    Ok(layer)
 }
 
 pub(super) fn open_error(root: &RealPath, error: FileSystemError) -> Error {

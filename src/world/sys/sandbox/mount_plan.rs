@@ -199,6 +199,7 @@ mod tests {
                     root,
                     upper: path("/u"),
                     work: path("/k"),
+                    between: None,
                 })
                 .collect(),
             toolchains: Vec::new(),

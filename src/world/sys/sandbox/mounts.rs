@@ -72,7 +72,10 @@ impl MountHandle {
             open_machine_path(&layer.upper)?,
             open_machine_path(&layer.work)?,
         );
+        let between = layer.between.as_ref().map(open_machine_path).transpose()?;
         let handle_path = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
+        let below = between.iter().map(AsFd::as_fd).chain([lower.as_fd()]);
+        let below: Vec<String> = below.map(handle_path).collect();
         // Without `volatile`, the whole upper file system would be synced when the sandbox ends.
         // Nothing in the layer has to survive a crash of the machine: what matters is copied out of
         // it during the run.
@@ -80,7 +83,7 @@ impl MountHandle {
             ("userxattr", ""),
             ("volatile", ""),
             ("index", "off"),
-            ("lowerdir", &handle_path(lower.as_fd())),
+            ("lowerdir", &below.join(":")),
             ("upperdir", &handle_path(upper.as_fd())),
             ("workdir", &handle_path(work.as_fd())),
         ];
