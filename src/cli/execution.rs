@@ -16,6 +16,7 @@ use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
 use crate::cli::follow::{TerminalQuestions, follow_run};
 use crate::cli::json_report::JsonReport;
+use crate::cli::kept_attempts::KeptAttempts;
 use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::model_prices::{require_prices, uncounted_models_warning};
 use crate::cli::output::CliOutput;
@@ -162,6 +163,10 @@ pub(crate) async fn execute_and_show(
     mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let answer_file = answer_file(&request, arguments)?;
+    let kept_attempts = match &arguments.keep_attempts {
+        Some(dir) => Some(KeptAttempts::new(&request, dir).await?),
+        None => None,
+    };
     let config = &request.config;
     let facts = DisplayFacts {
         config,
@@ -227,6 +232,9 @@ pub(crate) async fn execute_and_show(
     if let (Some(file), Some(answer)) = (&answer_file, &result.answer) {
         file.write(&answer.text)?;
     }
+    if let Some(kept_attempts) = &kept_attempts {
+        kept_attempts.write(&paths.log_dir)?;
+    }
     // Only now, so that an output that failed does not cost the answer file.
     observer_result?;
     prune_after_run(&store, &retention, output);
@@ -242,15 +250,15 @@ pub(crate) async fn execute_and_show(
 
 /// Returns whether the final agent of the run may write to the directory that it was started in.
 fn is_open_for_writing(request: &RunRequest) -> bool {
-    let writable_paths = request
-        .opened
-        .iter()
-        .filter(|opened| opened.permission == Permission::Write);
-    let mut paths = request
-        .config
-        .write_paths()
-        .chain(writable_paths.map(|opened| &opened.path));
-    paths.any(|path| request.base.is_within(path))
+    write_paths(request).any(|path| request.base.is_within(path))
+}
+
+/// Returns the user's paths that agents of `request` may write to.
+pub(crate) fn write_paths(request: &RunRequest) -> impl Iterator<Item = &AbsPath> {
+    let opened = request.opened.iter();
+    let opened = opened.filter(|opened| opened.permission == Permission::Write);
+    let config_paths = request.config.write_paths();
+    config_paths.chain(opened.map(|opened| &opened.path))
 }
 
 /// Returns `workspace`, the winner's files in the session, if they stay there.

@@ -72,6 +72,7 @@ mod prune;
 mod render;
 mod replay;
 mod json_report;
+mod kept_attempts;
 mod result;
 mod resume;
 mod run;

@@ -528,6 +528,11 @@ pub(crate) fn apply_flags(
 
 /// Applies the flags about attempts and about how the winner is found.
 fn apply_strategy(config: &mut Config, arguments: &RunArguments) -> Result<()> {
+    if config.workflow.is_some() && arguments.keep_attempts.is_some() {
+        let message = "`--keep-attempts` is not for a pipeline";
+        return Err(usage_error(message)
+            .with_hint("the work of each role is in its repository: see `massgen pipeline log`"));
+    }
     let strategy = arguments.best_of.map(|_| Strategy::BestOf);
     let Some(strategy) = arguments.strategy.or(strategy) else {
         return Ok(());

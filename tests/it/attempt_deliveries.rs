@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
-use crate::attempts::project;
+use crate::attempts::{change, project, replies};
 use crate::project::{Project, events};
 use crate::terminal::Terminal;
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
@@ -156,5 +156,42 @@ fn the_agents_version_replaces_a_change_of_the_user_only_after_an_answer_about_i
         assert_eq!(text, kept, "{answers:?}");
         let app = fs::read_to_string(project.path("src/app.sh")).unwrap();
         assert_eq!(app, "new\n");
+    }
+}
+
+#[test]
+fn the_last_answers_of_all_agents_are_kept_where_no_delivery_includes_them() {
+    let two = || {
+        project(
+            &[
+                replies(&change("one"), "first", "agent2"),
+                replies(&change("two"), "second", "agent2"),
+            ],
+            "",
+        )
+    };
+    // The second is ignored by git.
+    for (dir, status) in [("kept", 2), ("kept.out", 0), ("../kept", 0)] {
+        let finished = two().args(["--keep-attempts", dir]).run();
+        assert_eq!(finished.code(), Some(status), "{}", finished.stderr());
+        let kept = finished.project().path(dir);
+        if status != 0 {
+            let reason = "which agents may write to";
+            assert!(finished.stderr().contains(reason), "{}", finished.stderr());
+            assert!(!kept.exists());
+            continue;
+        }
+        for (agent, word) in [("agent1", "one"), ("agent2", "two")] {
+            let text = |name: &str| fs::read_to_string(kept.join(agent).join(name)).unwrap();
+            assert_eq!(text("src/app.sh"), format!("echo {word}\n"));
+            assert!(text("CHANGES.diff").contains("deleted file mode"));
+        }
+        let again = ["--config", "team.yaml", "--keep-attempts", dir, "again"];
+        let again = finished.then(again).failure(2);
+        assert!(
+            again.stderr().contains("is not empty"),
+            "{}",
+            again.stderr()
+        );
     }
 }

@@ -115,6 +115,10 @@ fn help_names_every_flag() {
       -o, --output-file <FILE>
               Also write the final answer to this file. Default: none
 
+          --keep-attempts <DIR>
+              Also keep the changed files and the diff of each agent's last answer in this directory,
+              which must be new or empty. Default: none
+
           --output-format <FORMAT>
               Format of standard output. Default: `text`
 

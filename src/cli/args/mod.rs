@@ -139,6 +139,10 @@ pub(crate) struct RunArguments {
     /// Also write the final answer to this file. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
+    /// Also keep the changed files and the diff of each agent's last answer in this directory, which
+    /// must be new or empty. Default: none.
+    #[arg(long, value_name = "DIR")]
+    pub keep_attempts: Option<String>,
     /// Format of standard output. Default: `text`.
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
         conflicts_with_all = ["automation", "dry_run"])]

@@ -44,6 +44,7 @@ impl RunArguments {
             strategy,
             check,
             output_file: _,
+            keep_attempts: _,
             output_format: _,
             automation: _,
             orchestrator_timeout,

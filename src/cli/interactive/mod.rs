@@ -55,6 +55,7 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
         || arguments.dry_run
         || arguments.park
         || arguments.output_file.is_some()
+        || arguments.keep_attempts.is_some()
         || arguments.output_format != OutputFormat::Text;
     is_terminal && arguments.task.is_empty() && !is_single
 }

@@ -196,6 +196,11 @@ impl AgentSnapshots {
 #[derive(Debug)]
 pub struct WorkspaceSeed(PreviousCopy);
 
+/// Returns whether `path` is an empty directory, or does not exist.
+pub(crate) fn is_free(path: &AbsPath) -> Result<bool> {
+    Ok(dir::names_if_exists(path)?.is_empty())
+}
+
 /// Copies a snapshot, or the workspace of an earlier turn, into a workspace that massgen has just
 /// created. The copies belong to the workspace and can be changed.
 pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<WorkspaceSeed> {
