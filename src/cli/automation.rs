@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::cli::json_report::event_warning;
 use crate::cli::output::CliOutput;
 use crate::error::{ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, PipelineEvent, RunEvent};
@@ -48,14 +49,6 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         } = event
         {
             self.write_run_start(question, agents, *restart)
-        } else if let RunEvent::Warning { message: warning }
-        | RunEvent::LimitMet {
-            agent: None,
-            limit: warning,
-        } = event
-        {
-            self.output.warning(warning);
-            Ok(())
         } else if let RunEvent::SandboxSelected { by, .. } = event {
             self.write_value("COMMANDS", &by.to_string())
         } else if let RunEvent::RunEnded { status, summary } = event {
@@ -68,9 +61,6 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
     fn on_coordination_event(&mut self, event: &CoordinationEvent) -> Result<()> {
         if let CoordinationEvent::WinnerSelected { agent, .. } = event {
             self.write_value("WINNER", agent.as_str())
-        } else if let CoordinationEvent::DroppedOut { agent, reason, .. } = event {
-            self.output.warning(&format!("{agent} drops out: {reason}"));
-            Ok(())
         } else {
             Ok(())
         }
@@ -156,6 +146,9 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
 impl EventSink for AutomationOutput<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         event.add_to_totals(&mut self.usage);
+        if let Some(warning) = event_warning(event) {
+            self.output.warning(&warning);
+        }
         match event {
             Event::Run(event) => self.on_run_event(event, elapsed),
             Event::Coordination(event) => self.on_coordination_event(event),

@@ -9,7 +9,7 @@ use crate::cli::format::OutputFormat;
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{CoordinationEvent, Event, RunEvent};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::world::io::clock::{self, Stopwatch};
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::json_line::JsonLine;
@@ -145,6 +145,10 @@ pub(crate) fn event_warning(event: &Event) -> Option<String> {
         Some(message.clone())
     } else if let Event::Coordination(CoordinationEvent::DroppedOut { agent, reason, .. }) = event {
         Some(format!("{agent} drops out: {reason}"))
+    } else if let Event::Delivery(DeliveryEvent::AnswerKept { agent, reason }) = event {
+        Some(format!(
+            "{agent} keeps the answer that was voted on: {reason}"
+        ))
     } else if let Event::Run(RunEvent::LimitMet { agent, limit }) = event {
         Some(match agent {
             Some(agent) => format!("{agent} reached its limit: {limit}"),
