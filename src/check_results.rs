@@ -153,7 +153,7 @@ impl CheckResults {
     }
 
     /// Returns the required checks that did not pass: they failed, or could not run.
-    fn unmet_requirements(&self) -> impl Iterator<Item = &CheckResult> {
+    pub fn unmet_requirements(&self) -> impl Iterator<Item = &CheckResult> {
         let required_checks = self
             .checks
             .iter()

@@ -24,6 +24,7 @@ use crate::orchestrator::grants::{first_write_tree, permission_manager, real_pat
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::overlays::OverlayPurpose;
 use crate::orchestrator::review::{self, DeliveryHooks, DeliverySettings, PresentationState};
+use crate::orchestrator::run_blocking;
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
@@ -176,8 +177,7 @@ pub(super) async fn offer_answers(
         left_out_of_answers: left_out_of_answers(team),
     };
     let name = delivery.name().to_owned();
-    let write = tokio::task::spawn_blocking(move || delivery.write_source(&source)).await;
-    write.map_err(|_| Error::bug("cannot record the write paths"))??;
+    run_blocking(move || delivery.write_source(&source)).await?;
     Ok(Some(name))
 }
 
@@ -316,8 +316,7 @@ impl FinalDelivery<'_> {
             DeliveryContent::InPlace => return Ok(()),
             DeliveryContent::Overlay(overlay) => {
                 let overlay = overlay.clone();
-                let sync = tokio::task::spawn_blocking(move || overlay.sync_layers()).await;
-                sync.map_err(|_| Error::bug("the delivery failed unexpectedly"))?
+                run_blocking(move || overlay.sync_layers()).await
             }
             DeliveryContent::Answer { .. } => Ok(()),
         };
@@ -422,8 +421,7 @@ impl FinalDelivery<'_> {
                 ToolEffects::from_changes(observed_changes(error.into(), root))
             }
         };
-        let work_result = tokio::task::spawn_blocking(work).await;
-        work_result.map_err(|_| Error::bug("the delivery failed unexpectedly"))
+        run_blocking(move || Ok(work())).await
     }
 
     /// Delivers the source directory that `source_for` returns for each write path.
@@ -718,6 +716,5 @@ async fn with_fingerprints(
         }
         rows
     };
-    let work_result = tokio::task::spawn_blocking(work).await;
-    work_result.map_err(|_| Error::bug("cannot inspect the delivered files"))
+    run_blocking(move || Ok(work())).await
 }

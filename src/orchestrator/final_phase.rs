@@ -11,7 +11,7 @@ use crate::agent::presentation::{PresentationStop, present};
 use crate::agent::{ModelSession, emit};
 use crate::answer_changes::ChangeLayers;
 use crate::delivery::plan::DeliveryEntry;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::{DeliveryEvent, RunEvent};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::orchestrator::attempts::Attempt;
@@ -26,6 +26,7 @@ use crate::orchestrator::final_delivery::{
 };
 use crate::orchestrator::overlays::OverlayPurpose;
 use crate::orchestrator::review::PresentationState;
+use crate::orchestrator::run_blocking;
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::permissions::grant::Phase;
 use crate::prompts::untrusted_text::UntrustedText;
@@ -311,6 +312,5 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
         let commands = gate.as_ref().and_then(Gate::commands);
         ToolEffects::from_changes(commands.map_or_else(Vec::new, ExecEnvironment::end_background))
     };
-    let work_result = tokio::task::spawn_blocking(work).await;
-    work_result.map_err(|_| Error::bug("cannot stop the background commands"))
+    run_blocking(move || Ok(work())).await
 }

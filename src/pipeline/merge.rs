@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use crate::agent::deadline::RunDeadline;
-use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
+use crate::check_results::CheckResult;
 use crate::error::{ExitStatus, Result};
 use crate::event::{PipelineEvent, RunEvent};
 use crate::id::AgentId;
@@ -339,10 +339,7 @@ impl StageMerger<'_> {
                 pipeline.events.display(),
             )
             .await;
-        let has_failed = |result: &&CheckResult| {
-            result.need == CheckRequirement::Required && result.verdict != CheckVerdict::Passed
-        };
-        let failed_checks: Vec<&CheckResult> = results.checks.iter().filter(has_failed).collect();
+        let failed_checks: Vec<&CheckResult> = results.unmet_requirements().collect();
         if failed_checks.is_empty() {
             return Ok(None);
         }
