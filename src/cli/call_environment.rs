@@ -17,9 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::layout::RunName;
-use crate::orchestrator::environments::{
-    EnvironmentSpec, HostEnvironment, build_container, connect_engine,
-};
+use crate::orchestrator::agent_containers::{build_container, connect_engine};
+use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment};
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -206,7 +205,7 @@ pub(crate) fn build_call_container(
     };
     let engine = connect_engine(host_environment)?;
     let work = ContainerWork::Commands;
-    build_container(&engine, spec, work, &docker, origin, host_environment)
+    build_container(&engine, spec, work, &docker, origin, host_environment, None)
 }
 
 /// Returns the origin of a container that belongs to no run. `state` is the directory by which

@@ -23,6 +23,7 @@ use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
 use crate::orchestrator::team::project_instructions::describe_size;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
+use crate::prompts::previous_turns::CommandHome;
 use crate::prompts::{self, TaskPrompt};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
@@ -67,9 +68,10 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
         workspaces: &previous_workspaces(&turns),
         home: prepared.host.home.as_ref(),
     };
+    let has_commands = config.agents.iter().any(|agent| agent.commands.is_some());
     let task = TaskPrompt {
         question: prepared.prompt.cleaned_prompt.as_str().into(),
-        previous_turns: turn_history(&turns).into(),
+        previous_turns: turn_history(&turns, has_commands.then_some(CommandHome::New)).into(),
     };
     let access = DeliveryAccess::ReadWrite;
     let team = AgentTeam::assemble(config, &layout, &prepared.host.cwd, inherited, access)?

@@ -433,13 +433,17 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         continued_session,
         telemetry,
         approvals,
+        session_sandboxes,
     } = prepared;
     let redactor = Redactor::new(secret_values(&config, &host));
     let session = continued_session
         .map(|continued| Session::open(continued.session_dir, redactor.clone()))
         .transpose()?;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let host_environment = host_environment(&host);
+    let host_environment = HostEnvironment {
+        session_sandboxes,
+        ..host_environment(&host)
+    };
     Ok(RunRequest {
         layout: RunLayout::plan(&config, &host.state_parent, run),
         models: connect_all(&config, &models, &host)?,
@@ -505,6 +509,7 @@ pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
         env: host.env.clone(),
         variables: host.config_variables(),
         home: host.home.clone(),
+        session_sandboxes: None,
     }
 }
 

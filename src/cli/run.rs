@@ -50,6 +50,7 @@ use crate::world::io::files::inspect;
 use crate::world::io::standard_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
+use crate::world::store::sandboxes::SessionSandboxes;
 use crate::world::store::sessions::{find, list};
 
 /// Maximum number of worker threads that agents share; file work uses separate threads.
@@ -83,6 +84,8 @@ pub(crate) struct PreparedRun {
     pub telemetry: Option<TelemetrySettings>,
     /// The approvals that the user gave for the session.
     pub approvals: SessionApprovals,
+    /// The directories of the last turn, in an interactive session.
+    pub session_sandboxes: Option<SessionSandboxes>,
 }
 
 /// Executes a run. A system call that still blocks at its end, such as reading a standard input
@@ -441,6 +444,7 @@ async fn prepare(
         continued_session: continued,
         telemetry,
         approvals: SessionApprovals::default(),
+        session_sandboxes: None,
     })
 }
 

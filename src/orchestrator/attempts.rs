@@ -26,7 +26,7 @@ use crate::world::access::gate::Gate;
 use crate::world::delivery::contents::{DiffSide, uncomposed_difference};
 use crate::world::delivery::patch::write_patch;
 use crate::world::delivery::planning::plan_overlay;
-use crate::world::exec::{self, ActionOutcome};
+use crate::world::exec;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::overlay::capture::StagedChanges;
@@ -223,16 +223,9 @@ impl Attempt {
             return Ok(false);
         };
         run_blocking(move || {
-            let permitted = gate
-                .check(call)
-                .map_err(|error| Error::new(ErrorKind::Environment, error.reason()))?;
-            let observation = exec::run(permitted);
-            match observation.outcome {
-                ActionOutcome::Done => Ok(!observation.changes.is_empty()),
-                ActionOutcome::Failed | ActionOutcome::Denied => {
-                    Err(Error::new(ErrorKind::Environment, observation.content))
-                }
-            }
+            let observation = exec::make_call(&gate, call)
+                .map_err(|reason| Error::new(ErrorKind::Environment, reason))?;
+            Ok(!observation.changes.is_empty())
         })
         .await
     }

@@ -32,9 +32,9 @@ use crate::text::single_line;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
+use crate::world::exec;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
 use crate::world::exec::diffstat::diffstat;
-use crate::world::exec::{self, ActionOutcome};
 use crate::world::io::clock::{self, milliseconds};
 use crate::world::io::file_change::FileChange;
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
@@ -497,14 +497,8 @@ fn copy_snapshot(
 ) -> Result<Vec<FileChange>> {
     let call =
         copy_all_call(&snapshot.to_abs(), target, left_out).ok_or_else(|| check_error(NOT_UTF8))?;
-    let permitted = gate
-        .check(call)
-        .map_err(|error| check_error(&error.reason()))?;
-    let observation = exec::run(permitted);
-    match observation.outcome {
-        ActionOutcome::Done => Ok(observation.changes),
-        ActionOutcome::Failed | ActionOutcome::Denied => Err(check_error(&observation.content)),
-    }
+    let observation = exec::make_call(gate, call).map_err(|reason| check_error(&reason))?;
+    Ok(observation.changes)
 }
 
 /// Returns `path` as a call names it.

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use crate::code_mode::language::ProgramDialect;
 use crate::config::ToolFilter;
 use crate::config::command_line::{CommandLineConfig, Privilege};
-use crate::config::docker::DockerConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::dotenv::ConfigVariables;
@@ -16,29 +14,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunLayout;
+use crate::orchestrator::agent_containers::{build_container, connect_engine, on_separate_thread};
 use crate::orchestrator::grants;
 use crate::orchestrator::program_files::{exclude_agent_directories, without_agent_paths};
 use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, GrantScope, Phase};
-use crate::sandbox_policy::compile::reachable_paths;
+use crate::permissions::grant::{Grant, GrantScope};
+use crate::prompts::previous_turns::CommandHome;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
 use crate::world::sandbox::container_owner::{ContainerOrigin, ContainerOwner};
-use crate::world::sandbox::docker::container::{AgentContainer, ContainerWork};
-use crate::world::sandbox::docker::credentials::HostUser;
-use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::container::ContainerWork;
 use crate::world::sandbox::docker::server_container::ServerContainers;
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
-use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
-use crate::world::store::sandboxes::SandboxDirs;
+use crate::world::store::sandboxes::{SandboxDirs, SessionSandboxes, TurnContainer};
 
 /// Facts about the massgen process that commands depend on.
 #[derive(Clone, Debug)]
@@ -53,6 +49,8 @@ pub struct HostEnvironment {
     pub variables: ConfigVariables,
     /// The user's home directory.
     pub home: Option<AbsPath>,
+    /// The directories of the last turn, in an interactive session.
+    pub session_sandboxes: Option<SessionSandboxes>,
 }
 
 /// The program of an external agent, ready to be started.
@@ -87,7 +85,9 @@ pub struct AgentEnvironments {
     /// The agents on whose work checks cannot run, and why.
     unsupported_checks: BTreeMap<AgentId, &'static str>,
     /// The directories of the environments, which are removed at the end of the run.
-    directories: Option<SandboxDirs>,
+    directories: Option<Arc<SandboxDirs>>,
+    command_home: CommandHome,
+    turn_containers: Vec<TurnContainer>,
 }
 
 /// Processes of an agent, such as its commands, its checks or one of its servers, and what decides
@@ -120,7 +120,7 @@ impl<'a> EnvironmentSpec<'a> {
     }
 
     /// Returns the owner of a container of the agent, with these variables of the config.
-    fn container_owner(
+    pub(super) fn container_owner(
         self,
         origin: ContainerOrigin<'a>,
         config_env: &'a BTreeMap<String, String>,
@@ -278,7 +278,15 @@ impl AgentEnvironments {
             environments.hooks.insert(spec.id.clone(), hook_environment);
         }
         environments.directories = Some(builder.directories);
+        environments.command_home = builder.command_home;
+        environments.turn_containers = builder.turn_containers;
         Ok(environments)
+    }
+
+    /// Returns what commands find as their home directory; `None` if no agent has commands.
+    pub fn command_home(&self) -> Option<CommandHome> {
+        let has_commands = !self.command_environments.is_empty();
+        has_commands.then_some(self.command_home)
     }
 
     /// Returns the environment of an agent's programs; `None` if it has none.
@@ -506,7 +514,9 @@ fn check_obstacle(level: SandboxLevel, grants: &[Grant]) -> Option<&'static str>
 /// Builds environments; agents with the same sandbox settings and write directories share a
 /// sandbox.
 struct EnvironmentBuilder<'b> {
-    directories: SandboxDirs,
+    directories: Arc<SandboxDirs>,
+    command_home: CommandHome,
+    turn_containers: Vec<TurnContainer>,
     sandboxes: Vec<((SandboxLevelChoice, Vec<AbsPath>), Sandbox)>,
     layout: &'b RunLayout,
     host: &'b HostEnvironment,
@@ -522,8 +532,17 @@ impl<'b> EnvironmentBuilder<'b> {
         host: &'b HostEnvironment,
         members: &'b [TeamMember],
     ) -> Result<Self> {
+        let (directories, command_home) = match &host.session_sandboxes {
+            Some(session_sandboxes) => session_sandboxes.begin_turn(&layout.sandboxes)?,
+            None => (
+                Arc::new(SandboxDirs::make(&layout.sandboxes)?),
+                CommandHome::New,
+            ),
+        };
         Ok(Self {
-            directories: SandboxDirs::make(&layout.sandboxes)?,
+            directories,
+            command_home,
+            turn_containers: Vec::new(),
             sandboxes: Vec::new(),
             layout,
             host,
@@ -567,8 +586,20 @@ impl<'b> EnvironmentBuilder<'b> {
                 let engine = connect_engine(self.host)?;
                 let unique_directory = directories.scratch();
                 let origin = self.origin(&unique_directory);
-                let container = build_container(&engine, spec, work, docker, origin, self.host)?;
-                ExecBackend::Container(Arc::new(container))
+                let session = self.host.session_sandboxes.as_ref();
+                let session = session.filter(|_| work == ContainerWork::Commands);
+                let previous = session.and_then(|session| session.take_container(spec.id));
+                let container =
+                    build_container(&engine, spec, work, docker, origin, self.host, previous)?;
+                let container = Arc::new(container);
+                if let Some(session) = session {
+                    if !container.is_continued() {
+                        self.command_home = CommandHome::New;
+                    }
+                    let turn_container = session.keep_container(spec.id, &container);
+                    self.turn_containers.push(turn_container);
+                }
+                ExecBackend::Container(container)
             }
             ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(spec, &directories)?),
         };
@@ -721,53 +752,4 @@ impl<'b> EnvironmentBuilder<'b> {
         self.sandboxes.push((key, sandbox.clone()));
         Ok(sandbox)
     }
-}
-
-/// Connects to the container engine that the user's environment names, or else to one at a default
-/// socket.
-pub fn connect_engine(host: &HostEnvironment) -> Result<ContainerEngine> {
-    let engine_host = host.env.get("DOCKER_HOST");
-    on_separate_thread(|| ContainerEngine::open(engine_host.map(String::as_str)))
-}
-
-/// Runs what waits for an engine on a separate thread, because the caller may be part of an event
-/// loop.
-fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let work_result = thread::scope(|scope| scope.spawn(work).join());
-    work_result.map_err(|panic| Error::from_panic(&*panic))?
-}
-
-/// Returns the paths that commands of an agent can reach when its container is created.
-fn initial_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
-    let manager = grants::permission_manager(spec.grants, Phase::Coordination);
-    let (open_paths, hidden_paths) = reachable_paths(&manager, SandboxLevel::Namespaces);
-    ReachablePaths {
-        open: open_paths,
-        masked: Vec::new(),
-        hidden: hidden_paths,
-        copies: BTreeMap::new(),
-    }
-}
-
-/// Creates a container of one agent on `engine`, for this run.
-pub fn build_container(
-    engine: &ContainerEngine,
-    spec: EnvironmentSpec<'_>,
-    work: ContainerWork,
-    docker: &DockerConfig,
-    origin: ContainerOrigin<'_>,
-    host: &HostEnvironment,
-) -> Result<AgentContainer> {
-    let reachable = initial_reachable_paths(spec);
-    on_separate_thread(|| {
-        engine.remove_leftovers(origin.state)?;
-        let added_variables = spec.config.added_env(&host.variables);
-        let owner = spec.container_owner(origin, &added_variables);
-        let user = HostUser {
-            home: host.home.as_ref(),
-            env: &host.env,
-            variables: &host.variables,
-        };
-        AgentContainer::open(engine, owner, work, docker, user, &reachable)
-    })
 }

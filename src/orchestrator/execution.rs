@@ -173,9 +173,8 @@ impl RunExecution {
     /// asked.
     pub fn prepare(mut request: RunRequest, shutdown: ShutdownSignal) -> Result<Self> {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
-        let session = request.session.as_ref();
-        let turns = session.map_or(&[][..], Session::previous_turns);
-        let (earlier_turns, earlier_workspaces) = (turn_history(turns), previous_workspaces(turns));
+        let turns = request.session.as_ref().map(Session::previous_turns);
+        let earlier_workspaces = previous_workspaces(turns.unwrap_or_default());
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
@@ -187,6 +186,7 @@ impl RunExecution {
         let approvals = request.approval_broker(&sender, &shutdown, &state.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
+        let task = task_prompt(&request.question, &session, &prepared.environments);
         let paths = request.record_paths(&session)?;
         let team = team.with_resources(TeamResources {
             environments: Some(prepared.environments),
@@ -223,10 +223,7 @@ impl RunExecution {
             config: request.config,
             team,
             models: request.models,
-            task: TaskPrompt {
-                question: request.question,
-                previous_turns: earlier_turns.into(),
-            },
+            task,
             messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
             stop: shutdown.graceful,
@@ -350,6 +347,18 @@ fn session_or_new(
 ) -> Result<Session> {
     let begin_session = || Session::begin(&layout.sessions, redactor.clone());
     session.map_or_else(begin_session, Ok)
+}
+
+fn task_prompt(
+    question: &Arc<str>,
+    session: &Session,
+    environments: &AgentEnvironments,
+) -> TaskPrompt {
+    let history = turn_history(session.previous_turns(), environments.command_home());
+    TaskPrompt {
+        question: Arc::clone(question),
+        previous_turns: history.into(),
+    }
 }
 
 /// Returns the log of the messages that arrive in `incoming`, with those of the recording that the

@@ -29,6 +29,7 @@ pub mod reply_recordings;
 pub mod resumed_turn;
 pub mod review;
 pub mod environments;
+pub mod agent_containers;
 mod private_names;
 mod attempts;
 pub mod snapshots;

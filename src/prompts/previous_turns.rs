@@ -31,6 +31,32 @@ pub struct PreviousTurnSummary {
     pub files: Option<String>,
 }
 
+/// What commands find as their home directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommandHome {
+    /// A new one.
+    #[default]
+    New,
+    /// That of the last turn.
+    Kept,
+}
+
+impl CommandHome {
+    /// Tells an agent what is left of the commands of earlier turns.
+    pub fn describe(self) -> &'static str {
+        match self {
+            CommandHome::New => {
+                "Commands begin with a new home directory, and what earlier turns left running has \
+                 ended.\n"
+            }
+            CommandHome::Kept => {
+                "Commands find their home directory as the last turn left it; what it left running \
+                 has ended.\n"
+            }
+        }
+    }
+}
+
 /// Describes `turns`, oldest first; an empty text if there are none.
 pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
     let mut bytes_left = DESCRIPTION_BYTES_MAX;

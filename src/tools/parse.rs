@@ -216,10 +216,6 @@ fn build_writing_call(
         TEXT_EDITOR => text_editor_call(arguments),
         "diff_patch_workspace_file" => {
             let path = arguments.path("filepath")?;
-            if path.as_str().contains('\n') {
-                let expected = "a path without line breaks";
-                return Err(arguments.invalid_value("filepath", path.as_str(), expected));
-            }
             let diff = arguments.text("diff")?;
             patch_call(unified_diff_to_patch(path.as_str(), &diff))
         }

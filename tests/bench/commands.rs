@@ -384,6 +384,7 @@ fn in_a_container() {
         &config,
         user,
         &reachable,
+        None,
     )
     .unwrap();
     let interrupt = CommandInterrupt::new().unwrap();

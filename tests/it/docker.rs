@@ -339,6 +339,16 @@ impl ContainerFixture {
     }
 
     pub(crate) fn try_open(&self) -> massgen::error::Result<AgentContainer> {
+        self.open_after(None, Permission::Read)
+    }
+
+    /// Opens the container of the turn after that of `previous`, in which the project has this
+    /// permission.
+    fn open_after(
+        &self,
+        previous: Option<AgentContainer>,
+        permission: Permission,
+    ) -> massgen::error::Result<AgentContainer> {
         let owner = ContainerOwner {
             agent: &AgentId::parse("Coder").unwrap(),
             origin: ContainerOrigin {
@@ -355,8 +365,16 @@ impl ContainerFixture {
             env: &self.env,
             variables: &self.env.clone().into_iter().collect::<ConfigVariables>(),
         };
-        let (work, reachable) = (ContainerWork::Commands, self.reachable(Permission::Read));
-        AgentContainer::open(&self.engine, owner, work, &self.config, user, &reachable)
+        let (work, reachable) = (ContainerWork::Commands, self.reachable(permission));
+        AgentContainer::open(
+            &self.engine,
+            owner,
+            work,
+            &self.config,
+            user,
+            &reachable,
+            previous,
+        )
     }
 
     /// Returns what the agent can access if the project is readable, or writable.
@@ -440,6 +458,30 @@ impl ContainerShell<'_> {
         let failed = output.ends_with(')') && output.contains("Exited");
         assert!(failed && output.contains(words), "{command}: {output}");
     }
+}
+
+#[test]
+fn the_container_of_a_turn_is_continued_by_the_next_one() {
+    let Some(daemon) = daemon() else { return };
+    let mut fixture = ContainerFixture::new(&daemon.host());
+    let mut container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
+    shell.check("echo kept > ~/note", "");
+    container.end_processes();
+    // As a rule, a turn has another workspace, and thus other mounts.
+    for permission in [Permission::Write, Permission::Write] {
+        let next = fixture.open_after(Some(container), permission).unwrap();
+        assert!(next.is_continued());
+        let shell = ContainerShell(&fixture, &next);
+        shell.check("cat ~/note", "kept\n");
+        container = next;
+    }
+    fixture.limits.processes = 123;
+    let next = fixture
+        .open_after(Some(container), Permission::Write)
+        .unwrap();
+    assert!(!next.is_continued());
+    ContainerShell(&fixture, &next).check("test -e ~/note || echo it is gone", "it is gone\n");
 }
 
 #[test]

@@ -102,6 +102,47 @@ fn paths_accumulate_over_the_turns_that_are_typed() {
     assert!(shown.stdout().contains("5 turns"), "{}", shown.stdout());
 }
 
+/// Replies of an agent whose commands write to their home directory and `/tmp`, or look there.
+const HOME_REPLIES: &str = r#"
+- when: {last: "Look", contains: "as the last turn left it"}
+  calls: [{name: execute_command, arguments: {command: "test -e /tmp/note || cat ~/note"}}]
+- when: {last: "Look"}
+  calls: [{name: execute_command, arguments: {command: "cat ~/note || echo absent"}}]
+- when: {last: "Keep"}
+  calls: [{name: execute_command, arguments: {command: "echo ke''pt | tee ~/note > /tmp/note"}}]
+- when: {last: "kept"}
+  calls: [{name: new_answer, arguments: {content: it is there}}]
+- when: {last: "absent"}
+  calls: [{name: new_answer, arguments: {content: it is gone}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+"#;
+
+#[test]
+fn the_home_of_commands_lasts_from_turn_to_turn_of_a_session() {
+    let config = team(
+        &[agent(
+            "a",
+            "cwd: w\nenable_mcp_command_line: true",
+            HOME_REPLIES,
+        )],
+        "",
+    );
+    let mut terminal = closed_session(interactive_project(Project::new().config(&config)));
+    wait_for_turn(&mut terminal, "Keep", 1);
+    wait_for_turn(&mut terminal, "Look", 2);
+    terminal.wait_for_output("it is there");
+    wait_for_turn(&mut terminal, "Look again", 3);
+    assert_eq!(terminal.all_output().matches("it is gone").count(), 0);
+    terminal.type_keys("/reset\r\r");
+    terminal.wait_for_output("new session");
+    wait_for_turn(&mut terminal, "Look", 4);
+    terminal.wait_for_output("it is gone");
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
+    let left = fs::read_dir(project.path(".massgen/sandboxes")).map_or(0, Iterator::count);
+    assert_eq!(left, 0);
+}
+
 /// Replies of an agent that writes `src/new.rs` before it answers.
 const WRITES: &str = r#"
 - when: {last: "Write"}

@@ -4,6 +4,7 @@ use massgen::permissions::grant::Phase;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, call_refused, call_successfully};
+use crate::text_editor::offered_to;
 
 fn patch(lines: &str) -> Value {
     json!({"input": format!("*** Begin Patch\n{lines}\n*** End Patch")})
@@ -64,4 +65,34 @@ fn a_patch_of_many_large_files_is_refused() {
     let half = patch(sections[..5].concat().trim_end());
     call_successfully(&gate, "apply_patch", &half);
     assert_eq!(disk.text("ws/4.txt"), format!("{line}z\n"));
+}
+
+#[test]
+fn a_model_that_patches_files_is_offered_that_in_place_of_edits() {
+    let offers_patch = |model: &str, allowed: Option<&[&str]>, excluded: &[&str]| {
+        let offered = offered_to(model, allowed, excluded);
+        let has = |name: &str| offered.iter().any(|offer| offer == name);
+        assert!(!(has("apply_patch") && has("edit_file")));
+        has("apply_patch")
+    };
+    assert!(offers_patch("gpt-5.6", None, &[]));
+    assert!(offers_patch("openai/gpt-oss-20b", None, &[]));
+    assert!(!offers_patch("gpt-4o", None, &[]));
+    assert!(!offers_patch("claude-opus-4-8", None, &[]));
+    // The user decides, and what takes a part of it out takes the whole out.
+    assert!(offers_patch("qwen3", Some(&["apply_patch"]), &[]));
+    assert!(!offers_patch(
+        "gpt-5.6",
+        Some(&["edit_file", "write_file"]),
+        &[]
+    ));
+    for tool in [
+        "apply_patch",
+        "write_file",
+        "edit_file",
+        "move_file",
+        "delete_file",
+    ] {
+        assert!(!offers_patch("gpt-5.6", None, &[tool]), "{tool}");
+    }
 }

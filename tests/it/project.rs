@@ -328,6 +328,7 @@ pub(crate) fn machine() -> HostEnvironment {
         env: BTreeMap::new(),
         variables: ConfigVariables::default(),
         home: None,
+        session_sandboxes: None,
     }
 }
 

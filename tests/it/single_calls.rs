@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::program_fixture::sandbox_of;
-use crate::project::Project;
+use crate::project::{Project, binary};
 use crate::repetition::all_or_one;
 use crate::waiting::wait_until;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -626,4 +626,31 @@ fn an_unreadable_directory_is_applied_with_its_contents() {
         assert_eq!(mode.mode() & 0o700, 0o700, "{answer}");
         assert_eq!(text(&project, "src/shut/x"), "x\n");
     }
+}
+
+#[test]
+fn a_call_fails_and_is_not_denied_while_no_file_can_be_opened() {
+    let project = Project::new().file("ws/a/b.txt", "text");
+    let grants = json!({"workspace": project.path("ws")}).to_string();
+    fs::write(project.path("grants.json"), grants).unwrap();
+    let read_with = |open_files_max: u32| {
+        let arguments = r#"{"path": "a/b.txt"}"#;
+        let call = format!("tool read_text_file --grants grants.json --args '{arguments}'");
+        let line = format!(
+            "ulimit -n {open_files_max}; exec '{}' {call}",
+            binary().display()
+        );
+        let mut shell = Command::new("sh");
+        let output = shell
+            .args(["-c", &line])
+            .current_dir(project.path(""))
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let reports: Vec<String> = (5..16).map(read_with).collect();
+    let has = |text: &str| reports.iter().any(|report| report.contains(text));
+    assert!(has("error: nothing can be opened now: "), "{reports:?}");
+    assert!(has(r#""output":"text""#), "{reports:?}");
+    assert!(!has("denied") && !has("deny"), "{reports:?}");
 }

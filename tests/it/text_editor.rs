@@ -4,6 +4,9 @@ use massgen::permissions::grant::Phase;
 use massgen::tools::call::{EditMode, FileEdit, LineRange, ReadForm, ToolCall, UserPath};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::tools::tool_selection::{
+    CommandOffering, DirectoryNaming, EditFormat, ImageOffering, ToolSelection,
+};
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, call_refused, call_successfully};
@@ -16,6 +19,61 @@ fn command(command: &str, path: &str, more: &Value) -> Value {
     let fields = arguments.as_object_mut().unwrap();
     fields.extend(more.as_object().unwrap().clone());
     arguments
+}
+
+/// Returns the names of the file tools that `model` is offered.
+pub(crate) fn offered_to(model: &str, allowed: Option<&[&str]>, excluded: &[&str]) -> Vec<String> {
+    let gate = Disk::new().gate(Phase::Final);
+    let list =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    let offers = ToolSelection {
+        allowed: allowed.map(list).as_deref(),
+        excluded: &list(excluded),
+        permissions: gate.manager(),
+        directories: DirectoryNaming::Unnamed,
+        commands: CommandOffering::NotOffered,
+        images: ImageOffering::Offered,
+        edits: EditFormat::of_model(model),
+    }
+    .offers();
+    let names = offers.into_iter().map(|offer| offer.name.into_owned());
+    names.collect()
+}
+
+#[test]
+fn a_model_that_is_trained_on_the_text_editor_is_offered_that_in_place_of_what_it_does() {
+    let parts = [
+        "read_text_file",
+        "list_directory",
+        "write_file",
+        "edit_file",
+    ];
+    let check = |offered: Vec<String>, has_editor: bool| {
+        let has = |name: &str| offered.iter().any(|offer| offer == name);
+        assert_eq!(has(EDITOR), has_editor, "{offered:?}");
+        assert!(!has("apply_patch"), "{offered:?}");
+        assert!(!has("diff_patch_workspace_file"), "{offered:?}");
+        for part in parts {
+            assert!(!(has(part) && has_editor), "{offered:?}");
+        }
+    };
+    check(offered_to("claude-opus-4-8", None, &[]), true);
+    check(offered_to("anthropic/claude-sonnet-5-5", None, &[]), true);
+    check(offered_to("qwen3", None, &[]), false);
+    check(offered_to("claude-opus-4-8", None, &[EDITOR]), false);
+    for part in parts {
+        check(offered_to("claude-opus-4-8", None, &[part]), false);
+    }
+    check(offered_to("qwen3", Some(&[EDITOR, "edit_file"]), &[]), true);
+    check(
+        offered_to("claude-opus-4-8", Some(&["edit_file"]), &[]),
+        false,
+    );
+    let named = [
+        "diff_patch_workspace_file",
+        "semantic_search_workspace_files",
+    ];
+    assert_eq!(offered_to("qwen3", Some(&named), &[]), named);
 }
 
 #[test]

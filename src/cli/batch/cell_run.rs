@@ -293,6 +293,7 @@ fn new_request(
         continued_session: None,
         telemetry: team.telemetry,
         approvals: SessionApprovals::default(),
+        session_sandboxes: None,
     };
     run_request(prepared, arguments)
 }

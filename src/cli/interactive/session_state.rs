@@ -31,6 +31,7 @@ use crate::permissions::grant::Permission;
 use crate::spending::models::ModelList;
 use crate::text::join_with_commas;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::store::sandboxes::SessionSandboxes;
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
 
 /// State of a session between its turns.
@@ -44,6 +45,8 @@ pub(crate) struct SessionState {
     models: ModelList,
     /// The approvals that the user gave.
     approvals: SessionApprovals,
+    /// The directories of the commands of the last turn.
+    session_sandboxes: SessionSandboxes,
     /// The team; one that is built from keys and local servers is known from the first turn on.
     team: Option<ChosenTeam>,
     /// The paths that the prompts of the session have opened.
@@ -100,6 +103,7 @@ impl SessionState {
             arguments: arguments.clone(),
             telemetry,
             approvals: SessionApprovals::default(),
+            session_sandboxes: SessionSandboxes::default(),
             team: None,
             opened_paths: Vec::new(),
             added_paths: Vec::new(),
@@ -184,6 +188,7 @@ impl SessionState {
         }
         self.opened_paths = opened_paths;
         self.last_run = continued.last_run();
+        self.session_sandboxes = SessionSandboxes::default();
         self.set_session(Some(continued.session_dir));
         Ok(())
     }
@@ -198,6 +203,7 @@ impl SessionState {
         let is_gone = |session: &mut SessionDir| matches!(session.exists(), Ok(false));
         if let Some(session) = self.session.take_if(is_gone) {
             self.session_lock = None;
+            self.session_sandboxes = SessionSandboxes::default();
             output.warning(&format!(
                 "the session {} was removed: starting a new one without its turns",
                 session.id()
@@ -215,6 +221,7 @@ impl SessionState {
     /// Begins a new session, in which only the config's paths are open.
     pub(crate) fn reset(&mut self) {
         self.set_session(None);
+        self.session_sandboxes = SessionSandboxes::default();
         self.last_run = None;
         self.opened_paths.clear();
         self.added_paths.clear();
@@ -426,6 +433,7 @@ impl SessionState {
                 .transpose()?,
             telemetry: self.telemetry.clone(),
             approvals: self.approvals.clone(),
+            session_sandboxes: Some(self.session_sandboxes.clone()),
             host: self.host.clone(),
         })
     }

@@ -226,6 +226,7 @@ impl RunRegistry {
             continued_session: None,
             telemetry: template.telemetry.clone(),
             approvals: SessionApprovals::default(),
+            session_sandboxes: None,
         };
         let stop = run.stop().clone();
         let outcome = match finish_interrupted_deliveries(&template.host, &mut output) {

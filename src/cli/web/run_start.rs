@@ -161,6 +161,7 @@ fn prepare(
         continued_session: continued,
         telemetry: server.telemetry().cloned(),
         approvals: SessionApprovals::default(),
+        session_sandboxes: None,
     };
     Ok((prepared, flags, warnings))
 }

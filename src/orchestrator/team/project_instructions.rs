@@ -16,10 +16,9 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Phase};
 use crate::prompts::project_instructions::InstructionFile;
 use crate::text::count_noun;
-use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
-use crate::world::exec::{self, ActionOutcome};
+use crate::world::exec;
 use crate::world::io::locate::{LocatedPath, locate};
 
 /// The names of files with instructions. The first that exists in a directory is read.
@@ -143,22 +142,12 @@ fn read_file(
             "all instructions together may have {TOTAL_BYTES_MAX} bytes"
         ));
     }
-    let call = ToolCall::ReadTextFile {
-        path: UserPath::parse(path.to_string()).map_err(|error| error.to_string())?,
-        lines: LineRange::All,
-        form: ReadForm::Plain,
-    };
-    let permitted = gate.check(call).map_err(|error| error.reason())?;
-    let observation = exec::run(permitted);
-    match observation.outcome {
-        ActionOutcome::Done => {}
-        ActionOutcome::Failed | ActionOutcome::Denied => return Err(observation.content),
-    }
-    let text = first_lines(&observation.content, bytes_max);
+    let content = exec::read_text(gate, path)?;
+    let text = first_lines(&content, bytes_max);
     Ok(InstructionFile {
         path: path.to_string(),
         size_bytes: u64::try_from(text.len()).unwrap_or(u64::MAX),
-        is_truncated: text.len() < observation.content.len(),
+        is_truncated: text.len() < content.len(),
         text: text.into(),
     })
 }

@@ -22,10 +22,9 @@ use crate::permissions::protected::protected_name;
 use crate::prompts::skills::SkillSummary;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::text::{escape_name, truncate};
-use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
-use crate::world::exec::{self, ActionOutcome};
+use crate::world::exec;
 use crate::world::io::files::subdirectory_names;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::store::sessions;
@@ -313,7 +312,8 @@ fn read_skills(
     let mut bytes_left = LISTING_BYTES_MAX;
     for SkillLocation { root, file } in locations {
         let file = file.to_abs();
-        let skill_result = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
+        let skill_result =
+            exec::read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
         let accepted_skill = skill_result.and_then(|skill| {
             if !names.insert(skill.name.to_lowercase()) {
                 // An older version of a skill of sessions: the newest comes first.
@@ -337,21 +337,6 @@ fn read_skills(
         }
     }
     Ok(agent_skills)
-}
-
-/// Returns the text of a file, as the agent of `gate` would read it.
-fn read_text(gate: &Gate, file: &AbsPath) -> std::result::Result<String, String> {
-    let call = ToolCall::ReadTextFile {
-        path: UserPath::parse(file.to_string()).map_err(|error| error.to_string())?,
-        lines: LineRange::All,
-        form: ReadForm::Plain,
-    };
-    let permitted = gate.check(call).map_err(|error| error.reason())?;
-    let observation = exec::run(permitted);
-    match observation.outcome {
-        ActionOutcome::Done => Ok(observation.content),
-        ActionOutcome::Failed | ActionOutcome::Denied => Err(observation.content),
-    }
 }
 
 /// Returns the summary of the skill in `root`, whose file has this text, or why it has none.

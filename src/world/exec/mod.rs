@@ -54,6 +54,8 @@ use std::convert::Infallible;
 use serde_json::json;
 
 use crate::answer_changes::ChangeLayers;
+use crate::path::AbsPath;
+use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass};
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
@@ -116,6 +118,25 @@ pub enum ActionOutcome {
 /// pool.
 pub fn run(permitted: Permitted<Action>) -> Observation {
     run_until(permitted, None)
+}
+
+/// Makes a call through `gate`. The error is the reason why it was not done.
+pub fn make_call(gate: &Gate, call: ToolCall) -> Result<Observation, String> {
+    let observation = run(gate.check(call).map_err(|error| error.reason())?);
+    match observation.outcome {
+        ActionOutcome::Done => Ok(observation),
+        ActionOutcome::Failed | ActionOutcome::Denied => Err(observation.content),
+    }
+}
+
+/// Returns the text of a file, as the agent of `gate` would read it, or why it cannot read it.
+pub fn read_text(gate: &Gate, file: &AbsPath) -> Result<String, String> {
+    let call = ToolCall::ReadTextFile {
+        path: UserPath::parse(file.to_string()).map_err(|error| error.to_string())?,
+        lines: LineRange::All,
+        form: ReadForm::Plain,
+    };
+    make_call(gate, call).map(|observation| observation.content)
 }
 
 /// Like [`run`], but stops a command or program when `interrupt` is raised.

@@ -7,7 +7,7 @@ use crate::prompts::call_answers;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
-use crate::world::exec::{ActionOutcome, Observation, run};
+use crate::world::exec::{Observation, make_call};
 
 /// Implements `update_plan`. A plan whose file cannot be written counts, and the agent reads why.
 pub(super) fn update_plan(gate: &Gate, plan: &TaskPlan) -> Observation {
@@ -28,12 +28,7 @@ fn write_plan(gate: &Gate, file: &str, plan: &TaskPlan) -> Result<Observation, S
         path: UserPath::parse(file).map_err(|invalid| invalid.to_string())?,
         content: format!("{:#}\n", plan_json(plan)),
     };
-    let permitted = gate.without_hooks().check(call);
-    let observation = run(permitted.map_err(|error| error.reason())?);
-    match observation.outcome {
-        ActionOutcome::Done => Ok(observation),
-        ActionOutcome::Failed | ActionOutcome::Denied => Err(observation.content),
-    }
+    make_call(&gate.without_hooks(), call)
 }
 
 /// Returns the content of the file, as MassGen writes it: tasks with a number, a description and a

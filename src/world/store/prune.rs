@@ -159,9 +159,9 @@ fn remove_all(paths: &[AbsPath]) -> Result<bool> {
 /// Returns all items that are not in use, without the newest session, run and pipeline.
 fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut items = Vec::new();
-    let session_dirs = sessions::list(&store.sessions)?.into_iter();
+    let session_sandboxes = sessions::list(&store.sessions)?.into_iter();
     let is_idle = |session: &SessionDir| Ok(!session.is_running()?);
-    let idle_sessions = existing_directories(session_dirs, is_idle)?;
+    let idle_sessions = existing_directories(session_sandboxes, is_idle)?;
     for session in idle_sessions.into_iter().skip(1) {
         let (name, path) = (session.id(), session.dir().clone());
         items.extend(new_item(PrunableKind::Session(session), name, vec![path]));

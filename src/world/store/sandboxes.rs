@@ -1,16 +1,19 @@
 //! Directories that the commands of a run, or of a single call, write to in addition to the user's
-//! trees. They are removed with the run; later runs clean up what interrupted runs left behind, a
+//! trees. They are removed with the run, or with the process of an interactive session; later runs clean up what interrupted runs left behind, a
 //! few directories at a time, so that no run has to wait for all of it. Nothing of the user's is in
 //! there.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::prompts::previous_turns::CommandHome;
 use crate::tools::served::ServerName;
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::exec_environment::agent_directories::HOME;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 use crate::world::sys::state_files::process_directory;
@@ -41,6 +44,64 @@ pub struct SandboxDirs {
     /// The numbers of agents, in the order in which they first got a directory.
     numbers: Mutex<BTreeMap<AgentId, usize>>,
     _lock: Option<DirLock>,
+}
+
+/// What the last turn of an interactive session leaves for the commands of its next one.
+#[derive(Clone, Debug, Default)]
+pub struct SessionSandboxes(Arc<Mutex<KeptSandboxes>>);
+
+#[derive(Debug, Default)]
+struct KeptSandboxes {
+    dirs: Option<Arc<SandboxDirs>>,
+    containers: BTreeMap<AgentId, Arc<AgentContainer>>,
+}
+
+impl SessionSandboxes {
+    /// Returns the container of an agent in the last turn, if that has ended.
+    pub fn take_container(&self, agent: &AgentId) -> Option<AgentContainer> {
+        Arc::into_inner(self.lock().containers.remove(agent)?)
+    }
+
+    /// Keeps the container of an agent for the next turn. What runs in it ends with the result.
+    #[must_use]
+    pub fn keep_container(
+        &self,
+        agent: &AgentId,
+        container: &Arc<AgentContainer>,
+    ) -> TurnContainer {
+        let containers = &mut self.lock().containers;
+        containers.insert(agent.clone(), Arc::clone(container));
+        TurnContainer(Arc::clone(container))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KeptSandboxes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the directories of the next turn, and whether homes are kept in them. Creates them inside `parent` if there are none, or if what else the last turn left cannot be
+    /// removed.
+    pub fn begin_turn(&self, parent: &AbsPath) -> Result<(Arc<SandboxDirs>, CommandHome)> {
+        let dirs = &mut self.lock().dirs;
+        if let Some(dirs) = dirs
+            .as_ref()
+            .filter(|dirs| dirs.clear_all_but_homes().is_ok())
+        {
+            return Ok((Arc::clone(dirs), CommandHome::Kept));
+        }
+        let new_dirs = Arc::new(SandboxDirs::make(parent)?);
+        *dirs = Some(Arc::clone(&new_dirs));
+        Ok((new_dirs, CommandHome::New))
+    }
+}
+
+/// The container of an agent in one turn, which the next one continues.
+#[derive(Debug)]
+pub struct TurnContainer(Arc<AgentContainer>);
+
+impl Drop for TurnContainer {
+    fn drop(&mut self) {
+        self.0.end_processes();
+    }
 }
 
 impl SandboxDirs {
@@ -123,6 +184,23 @@ impl SandboxDirs {
     /// Returns the directory of the commands of a single call's caller.
     pub fn caller(&self) -> Result<AbsPath> {
         self.make_dir(CALLER_DIR)
+    }
+
+    /// Removes everything but the homes of the agents' commands.
+    fn clear_all_but_homes(&self) -> Result<()> {
+        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in dir::names(&self.dir)? {
+            let path = self.dir.join(&name);
+            let is_of_commands = numbers.values().any(|number| number.to_string() == name);
+            if !is_of_commands {
+                clear::remove(&path)?;
+                continue;
+            }
+            for name in dir::names(&path)?.iter().filter(|name| *name != HOME) {
+                clear::remove(&path.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     fn number(&self, id: &AgentId) -> String {

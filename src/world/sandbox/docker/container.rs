@@ -1,5 +1,5 @@
-//! Container of one agent, from before the first model request until the end of the run. It is
-//! reused for all commands, and recreated with all changes that were made in it when other
+//! Container of one agent, from before the first model request until the end of the run, or of the
+//! interactive session. It is reused for all commands, and recreated with all changes that were made in it when other
 //! directories must be mounted.
 
 use std::collections::BTreeMap;
@@ -62,10 +62,12 @@ pub struct AgentContainer {
     container: ReplaceableContainer,
     notes: Vec<String>,
     dependency_hashes: Mutex<DependencyHashes>,
+    is_continued: bool,
 }
 
 impl AgentContainer {
-    /// Creates and starts the container of an agent, and then installs the packages that the config
+    /// Continues the container of the last turn, if `previous` is one with the same properties, or
+    /// creates and starts a container of an agent, and then installs the packages that the config
     /// lists, for `work`. The credentials of `user` are passed. Anything that is missing is an
     /// error here.
     pub fn open(
@@ -75,6 +77,7 @@ impl AgentContainer {
         config: &DockerConfig,
         user: HostUser<'_>,
         reachable: &ReachablePaths,
+        previous: Option<Self>,
     ) -> Result<Self> {
         let credentials = ContainerCredentials::gather(&config.credentials, user)?;
         let image_path = engine.expect_image(&config.image)?;
@@ -95,6 +98,24 @@ impl AgentContainer {
             files: credentials.files,
             unique_directory: owner.origin.unique_directory.clone(),
         };
+        let continued = previous.and_then(|previous| {
+            let AgentContainer {
+                container,
+                dependency_hashes,
+                ..
+            } = previous;
+            let container = container.continue_as(&spec, &env, owner.workspace, reachable)?;
+            Some(Self {
+                work,
+                container,
+                notes: credentials.notes.clone(),
+                dependency_hashes,
+                is_continued: true,
+            })
+        });
+        if let Some(continued) = continued {
+            return Ok(continued);
+        }
         let container =
             ReplaceableContainer::start_new(engine, spec, env, owner.workspace, reachable)?;
         let mut notes = credentials.notes;
@@ -107,6 +128,7 @@ impl AgentContainer {
             container,
             notes,
             dependency_hashes: Mutex::default(),
+            is_continued: false,
         })
     }
 
@@ -118,6 +140,16 @@ impl AgentContainer {
     /// Returns what of the config is not available.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Returns whether it is that of the last turn, with what was changed in it.
+    pub fn is_continued(&self) -> bool {
+        self.is_continued
+    }
+
+    /// Ends what runs in it. The next command starts it again.
+    pub fn end_processes(&self) {
+        self.container.end_all_detached();
     }
 
     /// Returns its name, as the engine lists it.

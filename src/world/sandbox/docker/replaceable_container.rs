@@ -65,6 +65,37 @@ impl ReplaceableContainer {
         })
     }
 
+    /// Continues it for the next turn of a session: ends what runs in it, and mounts `reachable`.
+    /// Removes it if `spec` has other properties than the names, or if the engine fails.
+    pub(super) fn continue_as(
+        mut self,
+        spec: &ContainerSpec,
+        env: &BTreeMap<String, String>,
+        workspace: &AbsPath,
+        reachable: &ReachablePaths,
+    ) -> Option<Self> {
+        let is_same = self.spec.config == spec.config
+            && self.spec.limits == spec.limits
+            && self.spec.files == spec.files;
+        is_same.then_some(())?;
+        self.env.clone_from(env);
+        self.workspace.clone_from(workspace);
+        self.end_all(&self.lock()).ok()?;
+        drop(
+            self.lock_with_mounts(reachable, ContainerChanges::Kept)
+                .ok()?,
+        );
+        Some(self)
+    }
+
+    /// Kills everything that runs in it, where an event loop must not be blocked on.
+    pub(super) fn end_all_detached(&self) {
+        let (engine, id) = (self.engine.clone(), self.lock().id().to_owned());
+        // If it fails, it is tried again before the container is continued.
+        let work = async move { kill(&engine, &id).await.unwrap_or_default() };
+        self.engine.finish_detached(work);
+    }
+
     /// Mounts other directories, or the same ones with other permissions, and locks the container:
     /// replaces it if that changes anything, or if `changes` in it are discarded. Waits for running
     /// commands.

@@ -10,6 +10,9 @@ use crate::path::{AbsPath, RealPath};
 use crate::world::sandbox::home::populate_home;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 
+/// The directory for `HOME` among the private ones.
+pub const HOME: &str = "home";
+
 /// The private directories of one agent. A clone refers to the same ones.
 #[derive(Clone, Debug)]
 pub struct AgentDirectories(Arc<AgentDirectoriesInner>);
@@ -53,12 +56,12 @@ impl AgentDirectories {
 
     /// Returns the directory for `HOME`.
     pub fn home(&self) -> AbsPath {
-        self.0.root.join("home")
+        self.0.root.join(HOME)
     }
 
     /// Creates a directory for `HOME` apart from that of the others, the same for the same number.
     pub fn make_separate_home(&self, number: usize) -> Result<AbsPath> {
-        let home = self.0.root.join(format!("home{number}"));
+        let home = self.0.root.join(format!("{HOME}{number}"));
         populate_home(&home)?;
         Ok(home)
     }
