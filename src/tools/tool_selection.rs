@@ -18,9 +18,7 @@ struct TrainedTool {
     format: EditFormat,
     /// The beginnings of the names of the models, by the guides of their maker.
     models: &'static [&'static str],
-    /// The tools that do what it does. None of them may be left out.
-    parts: &'static [&'static str],
-    /// Those of them that are not offered together with it.
+    /// The tools that are not offered together with it.
     replaced: &'static [&'static str],
 }
 
@@ -29,16 +27,25 @@ const TRAINED_TOOLS: [TrainedTool; 2] = [
         name: APPLY_PATCH,
         format: EditFormat::Patch,
         models: &["gpt-4.1", "gpt-5", "gpt-oss", "o3", "o4-", "codex-"],
-        parts: &["write_file", EDIT_FILE, "move_file", "delete_file"],
         replaced: &[EDIT_FILE],
     },
     TrainedTool {
         name: TEXT_EDITOR,
         format: EditFormat::TextEditor,
         models: &["claude-"],
-        parts: TEXT_EDITOR_PARTS,
         replaced: TEXT_EDITOR_PARTS,
     },
+];
+
+/// The tools that do what several others do, with those. Excluding one of them excludes the tool.
+const COMPOSED_TOOLS: &[(&str, &[&str])] = &[
+    (
+        APPLY_PATCH,
+        &["write_file", EDIT_FILE, "move_file", "delete_file"],
+    ),
+    (TEXT_EDITOR, TEXT_EDITOR_PARTS),
+    ("diff_patch_workspace_file", &[EDIT_FILE]),
+    ("semantic_search_workspace_files", &["grep_files"]),
 ];
 
 const TEXT_EDITOR_PARTS: &[&str] = &["read_text_file", "list_directory", "write_file", EDIT_FILE];
@@ -177,20 +184,23 @@ impl ToolSelection<'_> {
     /// Returns whether the agent is offered `trained`: its model is trained on it, or its list of tools
     /// names it.
     fn takes(&self, trained: &TrainedTool) -> bool {
-        let is_kept = |name: &str| {
-            let mut tools = TOOLS.iter().chain(TRANSLATED_TOOLS);
-            tools.any(|tool| tool.name == name && self.is_chosen(tool))
-        };
-        let is_preferred = || match self.allowed {
+        let mut tools = TOOLS.iter().chain(TRANSLATED_TOOLS);
+        let is_preferred = match self.allowed {
             Some(_) => self.edits != EditFormat::Program,
-            None => self.edits == trained.format && trained.parts.iter().all(|it| is_kept(it)),
+            None => self.edits == trained.format,
         };
-        is_kept(trained.name) && is_preferred()
+        is_preferred && tools.any(|tool| tool.name == trained.name && self.is_chosen(tool))
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {
-        let is_named_in = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
-        self.allowed.is_none_or(is_named_in) && !is_named_in(self.excluded)
+        let is_excluded = |name: &str| self.excluded.iter().any(|entry| names(entry, name));
+        let mut composed = COMPOSED_TOOLS.iter();
+        let parts = composed.find(|(name, _)| *name == tool.name);
+        let parts = parts.map_or(&[][..], |(_, parts)| *parts);
+        let names_this = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.is_none_or(names_this)
+            && !is_excluded(tool.name)
+            && !parts.iter().any(|part| is_excluded(part))
     }
 
     fn offer(&self, tool: &ToolSpec) -> ToolOffer {
@@ -242,6 +252,10 @@ pub fn names_any(list: &[String], tools: &[ToolSpec]) -> bool {
 
 /// Returns whether an entry of a list of tools names this one.
 pub(crate) fn names_tool(entry: &str, tool: &ToolSpec) -> bool {
+    names(entry, tool.name)
+}
+
+fn names(entry: &str, tool: &str) -> bool {
     let name = entry.rsplit("__").next().unwrap_or(entry);
-    parse::canonical_name(name) == tool.name
+    parse::canonical_name(name) == tool
 }

@@ -74,6 +74,12 @@ fn a_model_that_is_trained_on_the_text_editor_is_offered_that_in_place_of_what_i
         "semantic_search_workspace_files",
     ];
     assert_eq!(offered_to("qwen3", Some(&named), &[]), named);
+    // The tools do nothing that is excluded.
+    check(offered_to("qwen3", Some(&[EDITOR]), &["edit_file"]), false);
+    let patch_only = offered_to("qwen3", Some(&named), &["grep_files"]);
+    assert_eq!(patch_only, ["diff_patch_workspace_file"]);
+    let search_only = offered_to("qwen3", Some(&named), &["edit_file"]);
+    assert_eq!(search_only, ["semantic_search_workspace_files"]);
 }
 
 #[test]
