@@ -136,6 +136,8 @@ mod planted_records;
 mod planted_state;
 mod patches;
 mod text_editor;
+mod tool_input;
+mod workflow_calls;
 mod pipeline;
 mod pipeline_apply;
 mod ended_pipelines;

@@ -1,8 +1,8 @@
 //! Calls of the coordination tools.
 
-use crate::id::AgentNumber;
-use crate::tools::served::ToolCatalogue;
-use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
+use massgen::id::AgentNumber;
+use massgen::tools::served::ToolCatalogue;
+use massgen::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 
 #[track_caller]
 fn check(name: &str, arguments: &str, expected: WorkflowCall) {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::tools::parse::parse;
-use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
+use massgen::tools::parse::parse;
+use massgen::tools::served::ToolCatalogue;
+use massgen::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 
 /// Calls of every tool, with only the required parameters and with all of them.
 const CALLS: &[(&str, &str)] = &[
