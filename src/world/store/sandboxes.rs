@@ -1,7 +1,7 @@
 //! Directories that the commands of a run, or of a single call, write to in addition to the user's
-//! trees. They are removed with the run, or with the process of an interactive session; later runs clean up what interrupted runs left behind, a
-//! few directories at a time, so that no run has to wait for all of it. Nothing of the user's is in
-//! there.
+//! trees. They are removed with the run, or at the end of an interactive session; later runs clean
+//! up what interrupted runs left behind, a few directories at a time, so that no run has to wait for
+//! all of it. Nothing of the user's is in there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -78,14 +78,15 @@ impl SessionSandboxes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the directories of the next turn, and whether homes are kept in them. Creates them inside `parent` if there are none, or if what else the last turn left cannot be
-    /// removed.
+    /// Returns the directories of the next turn, and whether homes are kept in them. Creates them
+    /// inside `parent` if there are none, or if the last turn still uses them or has left what
+    /// cannot be removed.
     pub fn begin_turn(&self, parent: &AbsPath) -> Result<(Arc<SandboxDirs>, CommandHome)> {
         let dirs = &mut self.lock().dirs;
-        if let Some(dirs) = dirs
-            .as_ref()
-            .filter(|dirs| dirs.clear_all_but_homes().is_ok())
-        {
+        let is_free = |dirs: &&Arc<SandboxDirs>| {
+            Arc::strong_count(dirs) == 1 && dirs.clear_all_but_homes().is_ok()
+        };
+        if let Some(dirs) = dirs.as_ref().filter(is_free) {
             return Ok((Arc::clone(dirs), CommandHome::Kept));
         }
         let new_dirs = Arc::new(SandboxDirs::make(parent)?);

@@ -1,6 +1,6 @@
 //! Container of one agent, from before the first model request until the end of the run, or of the
-//! interactive session. It is reused for all commands, and recreated with all changes that were made in it when other
-//! directories must be mounted.
+//! interactive session. It is reused for all commands, and recreated with all changes that were made
+//! in it when other directories must be mounted.
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
