@@ -22,7 +22,7 @@ const CLEAR_LINE: &str = "\u{15}";
 const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
 
 /// Starts `project` on a terminal without colours.
-fn interactive_project(project: Project) -> Project {
+pub(crate) fn interactive_project(project: Project) -> Project {
     project.env("TERM", "xterm").env("NO_COLOR", "1")
 }
 
@@ -47,7 +47,7 @@ fn session(project: Project) -> Terminal {
 
 /// Starts a session in which the current directory stays closed.
 #[track_caller]
-fn closed_session(project: Project) -> Terminal {
+pub(crate) fn closed_session(project: Project) -> Terminal {
     let mut terminal = Terminal::open(project, 80);
     terminal.wait_for_question("/ [C]ustom path: ");
     terminal.type_keys("n\r");
@@ -57,7 +57,7 @@ fn closed_session(project: Project) -> Terminal {
 
 /// Types a prompt and waits for the next one; the turn is the session's `count`th.
 #[track_caller]
-fn wait_for_turn(terminal: &mut Terminal, prompt: &str, count: usize) {
+pub(crate) fn wait_for_turn(terminal: &mut Terminal, prompt: &str, count: usize) {
     terminal.type_keys(prompt);
     terminal.wait(
         || terminal.prompt().join("").contains(prompt),
@@ -103,7 +103,7 @@ fn paths_accumulate_over_the_turns_that_are_typed() {
 }
 
 /// Replies of an agent whose commands write to their home directory and `/tmp`, or look there.
-const HOME_REPLIES: &str = r#"
+pub(crate) const HOME_REPLIES: &str = r#"
 - when: {last: "Look", contains: "as the last turn left it"}
   calls: [{name: execute_command, arguments: {command: "test -e /tmp/note || cat ~/note"}}]
 - when: {last: "Look"}

@@ -5,6 +5,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::interactive::HOME_REPLIES;
 use crate::project::Project;
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::waiting::{WAIT_TIME_MAX, wait_until};
@@ -54,6 +55,30 @@ fn paths_of_a_session_that_are_not_open_any_more_are_named() {
         warnings.contains(warning) && !warnings.contains("kept.txt"),
         "{warnings}"
     );
+}
+
+#[test]
+fn the_home_of_commands_lasts_while_the_page_continues_a_session() {
+    let keys = "cwd: w\nenable_mcp_command_line: true";
+    let config = team(&[agent("a", keys, HOME_REPLIES)], "");
+    let server = WebServer::start(
+        Project::new().file("team.yaml", config),
+        &["--config", "team.yaml"],
+    );
+    let turn = |task: &str, session: &Value| {
+        let run = server.start_run(&json!({"task": task, "continue": session}));
+        server.stream(&run, None).read_to_end();
+        server.get(&format!("/api/runs/{run}/log")).body
+    };
+    turn("Keep", &Value::Null);
+    let session = server.get("/api/runs").json()["runs"][0]["session"].clone();
+    let second = turn("Look", &session);
+    assert!(second.contains("it is there"), "{second}");
+    let other = turn("Look", &Value::Null);
+    assert!(other.contains("it is gone"), "{other}");
+    // Another run was the newest meanwhile.
+    let third = turn("Look", &session);
+    assert!(third.contains("it is gone"), "{third}");
 }
 
 #[test]

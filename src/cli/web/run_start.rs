@@ -76,11 +76,19 @@ pub(super) async fn start(
     if is_dry_run {
         return preview(&prepared, &warnings).await;
     }
-    begin_run(&server, |run| {
+    let sandboxes = prepared.session_sandboxes.clone();
+    let mut started_run = None;
+    let reply = begin_run(&server, |run| {
         run.show_warnings(warnings);
+        started_run = Some(Arc::clone(&run));
         execute_run(prepared, flags, run)
-    })
-    .await
+    });
+    let reply = reply.await?;
+    let session = started_run.and_then(|run| run.session());
+    if let (Some(session), Some(sandboxes)) = (session, sandboxes) {
+        server.keep_session(session, sandboxes);
+    }
+    Ok(reply)
 }
 
 /// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of
@@ -150,6 +158,7 @@ fn prepare(
         .as_ref()
         .map_or(Ok(1), |continued| continued.session_dir.next_turn())?;
     open_task_mentions(&mut opened, &prompt, turn, &mut config, &host, request)?;
+    let session_id = (continued.as_ref()).map(|continued| continued.session_dir.id());
     let prepared = PreparedRun {
         other_files: server.config_files(),
         host,
@@ -161,7 +170,7 @@ fn prepare(
         continued_session: continued,
         telemetry: server.telemetry().cloned(),
         approvals: SessionApprovals::default(),
-        session_sandboxes: None,
+        session_sandboxes: Some(server.session_sandboxes(session_id.as_deref())),
     };
     Ok((prepared, flags, warnings))
 }

@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::thread;
 
 use tokio::sync::mpsc;
@@ -109,6 +110,7 @@ async fn serve(
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd, host.home.as_ref()),
         runs: WebRunRegistry::new(arguments.parallel, stop.clone()),
+        newest_session: Mutex::default(),
         batch_lock: tokio::sync::Mutex::default(),
         host: host.clone(),
     });

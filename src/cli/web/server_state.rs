@@ -1,6 +1,6 @@
 //! What all requests share: who may use the server, its teams, and the directory that it serves.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cli::http::origin_guard::OriginGuard;
 use crate::cli::http::token::BearerTokens;
@@ -15,6 +15,7 @@ use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
+use crate::world::store::sandboxes::SessionSandboxes;
 
 /// The server. Clones share it.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub(super) struct WebServerState {
     /// The lookups of the file picker.
     pub(super) lookups: FileLookups,
     pub(super) runs: WebRunRegistry,
+    /// The session of the newest run, with what that leaves for the next turn.
+    pub(super) newest_session: Mutex<Option<(String, SessionSandboxes)>>,
     /// Held while a batch is read: one of many cells takes memory.
     pub(super) batch_lock: tokio::sync::Mutex<()>,
 }
@@ -99,6 +102,26 @@ impl WebServer {
     /// Returns the runs.
     pub(super) fn runs(&self) -> &WebRunRegistry {
         &self.0.runs
+    }
+
+    /// Returns what the last turn of `session` has left, if that was the newest run.
+    pub(super) fn session_sandboxes(&self, session: Option<&str>) -> SessionSandboxes {
+        let newest_session = self.lock_newest_session();
+        let mut newest_session = newest_session.iter();
+        let found = newest_session.find(|(id, _)| session == Some(id.as_str()));
+        found.map_or_else(SessionSandboxes::default, |(_, sandboxes)| {
+            sandboxes.clone()
+        })
+    }
+
+    /// Keeps what the newest run, which is a turn of `session`, leaves.
+    pub(super) fn keep_session(&self, session: String, sandboxes: SessionSandboxes) {
+        *self.lock_newest_session() = Some((session, sandboxes));
+    }
+
+    fn lock_newest_session(&self) -> MutexGuard<'_, Option<(String, SessionSandboxes)>> {
+        let newest_session = self.0.newest_session.lock();
+        newest_session.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the secrets that no reply may contain.
