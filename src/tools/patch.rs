@@ -240,7 +240,7 @@ impl PatchHunk {
         let present: Vec<&str> = self.lines.iter().filter_map(PatchLine::present).collect();
         if present.is_empty() {
             return Ok(match self.line_number {
-                Some(number) => number.clamp(start, lines.len()),
+                Some(number) => number.max(start).min(lines.len()),
                 None if self.anchors.is_empty() => lines.len(),
                 None => start,
             });

@@ -36,7 +36,11 @@ use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use rustix::process::{geteuid, getgid, getuid};
 use tempfile::TempDir;
 
+use crate::docker_faults::containers;
+use crate::interactive::{closed_session, interactive_project, wait_for_turn};
 use crate::project::{Project, copy_program};
+use crate::scripted_team::{agent, team};
+use crate::terminal::{CTRL_D, Terminal};
 use crate::waiting::wait_until;
 
 /// Timeout of a daemon's answer, and of a slow command.
@@ -482,6 +486,47 @@ fn the_container_of_a_turn_is_continued_by_the_next_one() {
         .unwrap();
     assert!(!next.is_continued());
     ContainerShell(&fixture, &next).check("test -e ~/note || echo it is gone", "it is gone\n");
+}
+
+/// Replies of an agent that leaves a file and a process in its container, or looks for them.
+const SESSION_REPLIES: &str = r#"
+- when: {last: "Look"}
+  calls: [{name: execute_command, arguments: {command: "ps | grep -q '[9]8765' || cat ~/note"}}]
+- when: {last: "Keep"}
+  calls: [{name: execute_command, arguments: {command: "echo ke''pt >~/note; (env -i /bin/busybox setsid sleep 98765 >/dev/null 2>&1 </dev/null &); until ps | grep -q '[9]8765'; do sleep 0.1; done"}}]
+- when: {last: "kept"}
+  calls: [{name: new_answer, arguments: {content: it is there}}]
+- calls: [{name: new_answer, arguments: {content: done}}]
+"#;
+
+#[test]
+fn a_container_lasts_from_turn_to_turn_of_a_session_and_its_processes_do_not() {
+    let Some(daemon) = daemon() else { return };
+    let keys = format!(
+        "cwd: w\nenable_mcp_command_line: true\ncommand_line_execution_mode: docker\n\
+         command_line_docker_image: {IMAGE}"
+    );
+    let session_team = team(&[agent("keeper", &keys, SESSION_REPLIES)], "");
+    let project = Project::new()
+        .file("team.yaml", session_team)
+        .args(["--config", "team.yaml"])
+        .env("DOCKER_HOST", daemon.host());
+    let mut terminal = closed_session(interactive_project(project));
+    let count_found = |terminal: &Terminal| {
+        let output = terminal.all_output();
+        output.matches("[keeper] | it is there").count()
+    };
+    wait_for_turn(&mut terminal, "Keep", 1);
+    assert_eq!(count_found(&terminal), 0);
+    wait_for_turn(&mut terminal, "Look", 2);
+    assert_eq!(count_found(&terminal), 1);
+    terminal.type_keys("/reset\r\r");
+    terminal.wait_for_output("new session");
+    wait_for_turn(&mut terminal, "Look", 3);
+    assert_eq!(count_found(&terminal), 1);
+    terminal.type_keys(CTRL_D);
+    let project = terminal.wait_for_end(0);
+    assert_eq!(containers(&daemon, &project), "");
 }
 
 #[test]

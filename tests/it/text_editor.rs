@@ -74,6 +74,8 @@ fn a_model_that_is_trained_on_the_text_editor_is_offered_that_in_place_of_what_i
         "semantic_search_workspace_files",
     ];
     assert_eq!(offered_to("qwen3", Some(&named), &[]), named);
+    let image = offered_to("qwen3", Some(&["read_image"]), &[]);
+    assert_eq!(image, ["read_media_file"]);
     // The tools do nothing that is excluded.
     check(offered_to("qwen3", Some(&[EDITOR]), &["edit_file"]), false);
     let patch_only = offered_to("qwen3", Some(&named), &["grep_files"]);

@@ -1,5 +1,5 @@
 //! The one gate between a model's tool calls and the disk. A [`ToolCall`] goes in; out comes a
-//! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
+//! [`Permitted`] action, which only `world` can open, or a [`PermitError`], which the model reads. It
 //! must never act: it resolves paths, asks the pure rules and, where the config says so, the user's
 //! hooks and a person.
 //! Child modules can reach the private fields; they make no permits.
