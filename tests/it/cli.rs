@@ -1018,7 +1018,7 @@ fn a_team_of_models_has_files_and_commands_once_a_path_is_open() {
             tools.filter(|line| line.contains(tool)).count()
         };
         let agents = if has_files { 2 } else { 0 };
-        for tool in ["write_file", "execute_command"] {
+        for tool in ["move_file", "execute_command"] {
             assert_eq!(offers(tool), agents, "{arguments:?}: {tool}");
         }
         assert_eq!(offers("vote"), 2, "{arguments:?}");
