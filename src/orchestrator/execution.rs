@@ -396,6 +396,18 @@ impl RunRequest {
         self.keeps_memory().then(keeper)
     }
 
+    /// Returns the facts for the processes of the run. After a setup, no home directory is that of
+    /// the last turn.
+    fn host(&self) -> HostEnvironment {
+        let sandboxes = self.host.session_sandboxes.as_ref();
+        HostEnvironment {
+            session_sandboxes: sandboxes
+                .filter(|_| self.config.checks.setup.is_none())
+                .cloned(),
+            ..self.host.clone()
+        }
+    }
+
     /// Rejects a team that could write to the socket of approvals or to the inbox of messages.
     fn protect_user_channels(&self, team: &AgentTeam, approvals: &ApprovalBroker) -> Result<()> {
         team.protect_socket(approvals)?;
@@ -481,7 +493,7 @@ impl RunRequest {
             team.validate_hooks(&self.host)?;
             team.validate_programs(&self.host.env)?;
             let specs = team.environment_specs();
-            let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host)?;
+            let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host())?;
             let mut events = environments.sandbox_events();
             let check_warning = validate_checks(&environments, team.checks())?;
             events.extend(check_warning.map(|message| Event::Run(RunEvent::Warning { message })));

@@ -205,8 +205,9 @@ async fn run_on(
         (CheckVerdict::Passed, _) => Ok(()),
         (CheckVerdict::NotRun { reason }, _) => Err(setup_error(&reason)),
         (CheckVerdict::Failed { failure }, tail) => {
-            let message = format!("the setup command failed: {failure}\n{tail}");
-            Err(Error::new(ErrorKind::Environment, message.trim_end())
+            let output = tail.lines().collect::<Vec<_>>().join(" | ");
+            let message = format!("the setup command failed: {failure}; its output ends: {output}");
+            Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("it has the sandbox and the network of the agents' commands"))
         }
     }

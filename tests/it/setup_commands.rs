@@ -74,13 +74,16 @@ fn where_nothing_can_be_mounted_it_runs_in_each_copy() {
 #[test]
 fn a_setup_that_fails_ends_the_run_before_any_model_is_asked() {
     let replies = replies("true; echo exit status", "x", "agent1");
-    let finished = project(&[replies], "setup: 'echo broken; exit 3'\n").failure(3);
+    let finished = project(&[replies], "setup: 'echo broken; echo twice >&2; exit 3'\n").failure(3);
     let stderr = finished.stderr();
     assert!(
         stderr.contains("the setup command failed: it ended with status 3"),
         "{stderr}"
     );
-    assert!(stderr.contains("broken"), "{stderr}");
+    assert!(
+        stderr.contains("its output ends: broken | twice"),
+        "{stderr}"
+    );
     assert!(events(&finished, "model_request_started").is_empty());
 }
 
