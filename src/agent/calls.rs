@@ -140,8 +140,6 @@ impl ModelSession {
     /// Executes `calls`, adds one result for each in their order, and returns their effects. No
     /// call begins after the deadline.
     pub async fn execute_calls(&mut self, calls: Vec<RequestedToolCall>) -> ToolEffects {
-        let has_valid_calls = calls.is_empty() || calls.iter().any(|call| call.call.is_ok());
-        self.call_progress.count_reply(has_valid_calls);
         let (calls, excess_calls) = self.split_at_limit(calls).await;
         let mut effects = ToolEffects::default();
         let mut results = Vec::new();
@@ -160,7 +158,7 @@ impl ModelSession {
             }
         }
         results.extend(self.read_concurrently(reads).await);
-        let is_repeating = self.call_progress.count_results(&results);
+        let note = self.call_progress.count_results(&results);
         for (request, result) in results {
             let message = self.result_message(&request, result);
             self.conversation.push(message);
@@ -176,8 +174,8 @@ impl ModelSession {
             };
             self.add_call_result(&call.request.id, call_answers::no_calls_left(phase));
         }
-        if is_repeating {
-            self.add_user_message(call_answers::calls_repeated());
+        if let Some(note) = note {
+            self.add_user_message(note);
         }
         effects
     }
@@ -404,6 +402,7 @@ impl ModelSession {
             effects.add(ToolEffects::from_denial(denial));
         }
         let result = ToolResultContent {
+            has_failed: observation.outcome != ActionOutcome::Done,
             content: observation.content,
             images: observation.images,
         };

@@ -35,7 +35,9 @@ impl ModelSession {
         request: &CallRequest,
         result: ToolResultContent,
     ) -> ChatMessage {
-        let ToolResultContent { content, images } = result;
+        let ToolResultContent {
+            content, images, ..
+        } = result;
         let mut content = tool_result(content);
         match self.image_input() {
             _ if images.is_empty() => {}

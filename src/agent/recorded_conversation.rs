@@ -121,6 +121,8 @@ pub struct ToolResultContent {
     pub content: String,
     /// Its images.
     pub images: Vec<ModelImage>,
+    /// Whether the call failed or was denied.
+    pub has_failed: bool,
 }
 
 impl ToolResultContent {
@@ -129,6 +131,7 @@ impl ToolResultContent {
         Self {
             content: note(reason),
             images: Vec::new(),
+            has_failed: true,
         }
     }
 }

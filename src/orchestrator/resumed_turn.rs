@@ -219,6 +219,7 @@ fn append_event(conversation: &mut RecordedConversation, event: &Event) {
         summary,
         content,
         images,
+        success,
         ..
     }) = event
     {
@@ -226,6 +227,7 @@ fn append_event(conversation: &mut RecordedConversation, event: &Event) {
         let result = ToolResultContent {
             content: content.to_owned(),
             images: images.clone(),
+            has_failed: !success,
         };
         let call = RecordedCall::Executed(result);
         conversation.calls.insert(call_id.clone(), call);

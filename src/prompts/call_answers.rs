@@ -32,6 +32,12 @@ pub fn calls_repeated() -> &'static str {
      nothing: do something else, or decide with what you have."
 }
 
+/// Tells a model that the calls of its last replies have all failed.
+pub fn calls_failing() -> &'static str {
+    "All calls of your last replies have failed. Read what the errors say, and do something else: read \
+     a file as a whole, or decide with what you have."
+}
+
 /// Answers a decision beside the one that was taken from the same reply.
 pub fn decision_left_out() -> &'static str {
     "not counted: the other decision of this reply was taken"

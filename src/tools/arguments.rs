@@ -198,19 +198,6 @@ impl ToolCallArguments {
         }
     }
 
-    /// Returns the error that two parameters contradict each other.
-    pub(crate) fn conflicting_parameters(
-        &self,
-        first: &'static str,
-        second: &'static str,
-    ) -> CallParseError {
-        CallParseError::Conflict {
-            tool: self.tool,
-            first,
-            second,
-        }
-    }
-
     /// Reads an optional string.
     pub(crate) fn optional_text(
         &mut self,

@@ -102,16 +102,6 @@ pub enum CallParseError {
         /// The cause.
         problem: ArgumentProblem,
     },
-    /// Two parameters contradict each other.
-    #[error("`{first}` and `{second}` of `{tool}` exclude each other: expected one of them")]
-    Conflict {
-        /// The tool.
-        tool: &'static ToolSpec,
-        /// The first parameter.
-        first: &'static str,
-        /// The second parameter.
-        second: &'static str,
-    },
 }
 
 fn suggestion(name: &str, nearest: Option<&'static str>) -> String {

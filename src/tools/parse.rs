@@ -433,25 +433,22 @@ fn line_range(arguments: &mut ToolCallArguments) -> Result<LineRange, CallParseE
     let tail = arguments.positive_count("tail")?;
     let first = arguments.positive_count("start_line")?;
     let last = arguments.positive_count("end_line")?;
-    match (head, tail, first, last) {
-        (None, None, None, None) => Ok(LineRange::All),
-        (Some(lines), None, None, None) => Ok(LineRange::Head(lines)),
-        (None, Some(lines), None, None) => Ok(LineRange::Tail(lines)),
-        (None, None, first, Some(last)) if last < first.unwrap_or(1) => Err(arguments
-            .invalid_value(
-                "end_line",
-                &last.to_string(),
-                "a line not before `start_line`",
-            )),
-        (None, None, first, last) => Ok(LineRange::Range {
+    // Small models set each parameter that there is: numbers of lines say the most.
+    match (first, last) {
+        (None, None) => Ok(match (head, tail) {
+            (Some(lines), None) => LineRange::Head(lines),
+            (None, Some(lines)) => LineRange::Tail(lines),
+            (None, None) | (Some(_), Some(_)) => LineRange::All,
+        }),
+        (first, Some(last)) if last < first.unwrap_or(1) => Err(arguments.invalid_value(
+            "end_line",
+            &last.to_string(),
+            "a line not before `start_line`",
+        )),
+        (first, last) => Ok(LineRange::Range {
             first: first.unwrap_or(1),
             last,
         }),
-        (Some(_), Some(_), _, _) => Err(arguments.conflicting_parameters("head", "tail")),
-        (Some(_), None, Some(_), _) => Err(arguments.conflicting_parameters("head", "start_line")),
-        (Some(_), None, None, Some(_)) => Err(arguments.conflicting_parameters("head", "end_line")),
-        (None, Some(_), Some(_), _) => Err(arguments.conflicting_parameters("tail", "start_line")),
-        (None, Some(_), None, Some(_)) => Err(arguments.conflicting_parameters("tail", "end_line")),
     }
 }
 

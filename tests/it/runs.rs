@@ -220,7 +220,7 @@ fn an_agent_whose_calls_get_nowhere_stops_soon() {
     for (replies, cause) in [
         (
             (0..10).map(unknown).collect(),
-            "none of its tool calls in 10 replies in a row is valid",
+            "all of its tool calls failed in 10 replies in a row",
         ),
         (
             vec![missing.to_owned(); 4],

@@ -410,16 +410,6 @@ fn parameters_are_refused_by_name() {
             "`end_line` of `read_text_file` is `4`: expected a line not before `start_line`"
                 .to_owned(),
         ),
-        (
-            r#"{"path":"a","head":5,"tail":4}"#,
-            "`head` and `tail` of `read_text_file` exclude each other: expected one of them"
-                .to_owned(),
-        ),
-        (
-            r#"{"path":"a","tail":5,"end_line":4}"#,
-            "`tail` and `end_line` of `read_text_file` exclude each other: expected one of them"
-                .to_owned(),
-        ),
     ] {
         check_refused("read_text_file", arguments, &message);
     }
