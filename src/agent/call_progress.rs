@@ -8,10 +8,11 @@ use crate::prompts::call_answers;
 use crate::tools::request::CallRequest;
 use crate::tools::served::SERVED_PREFIX;
 
-/// The number of replies in a row all calls of which fail that have a note.
-const FAILURES_UNTIL_TOLD: u32 = 4;
+/// The number of replies in a row that bring nothing new that have a note: all their calls fail, or
+/// have the results of the calls before, such as the same file for other numbers of lines.
+const FRUITLESS_UNTIL_TOLD: u32 = 4;
 /// The number of them after which the agent stops.
-const FAILURES_MAX: u32 = 10;
+const FRUITLESS_MAX: u32 = 10;
 /// The number of replies in a row with the same calls and the same results that have a note.
 const REPEATS_UNTIL_TOLD: u32 = 2;
 /// The number of them after which the agent stops.
@@ -20,8 +21,10 @@ const REPEATS_MAX: u32 = 4;
 /// The number of a conversation's last replies that brought nothing new.
 #[derive(Clone, Debug, Default)]
 pub struct CallProgress {
-    /// The number of the last replies that have calls, all of which failed.
-    failures: u32,
+    /// The number of the last replies that brought nothing new.
+    fruitless: u32,
+    /// The results of the last reply, as a hash.
+    last_contents: u64,
     /// The calls of the last reply and their results, as a hash.
     last_results: u64,
     /// How many replies in a row had these.
@@ -38,9 +41,16 @@ impl CallProgress {
         let is_command = |(request, _): &(CallRequest, ToolResultContent)| {
             request.name.contains("command") || request.name.starts_with(SERVED_PREFIX)
         };
-        let has_failed = !results.is_empty() && results.iter().all(|(_, result)| result.has_failed);
-        self.failures = if has_failed && !results.iter().any(is_command) {
-            self.failures.saturating_add(1)
+        let contents = hash(
+            results
+                .iter()
+                .map(|(request, result)| (&request.name, &result.content)),
+        );
+        let is_known = contents == self.last_contents;
+        self.last_contents = contents;
+        let is_fruitless = is_known || results.iter().all(|(_, result)| result.has_failed);
+        self.fruitless = if is_fruitless && !results.is_empty() && !results.iter().any(is_command) {
+            self.fruitless.saturating_add(1)
         } else {
             0
         };
@@ -48,7 +58,7 @@ impl CallProgress {
         if self.repeats >= REPEATS_UNTIL_TOLD {
             Some(call_answers::calls_repeated())
         } else {
-            (self.failures >= FAILURES_UNTIL_TOLD).then(call_answers::calls_failing)
+            (self.fruitless >= FRUITLESS_UNTIL_TOLD).then(call_answers::calls_fruitless)
         }
     }
 
@@ -60,11 +70,10 @@ impl CallProgress {
             self.repeats = 0;
             return;
         }
-        let mut hasher = DefaultHasher::new();
-        for (request, result) in results {
-            (&request.name, &request.arguments, &result.content).hash(&mut hasher);
-        }
-        let these_results = hasher.finish();
+        let calls = results
+            .iter()
+            .map(|(request, result)| (&request.name, &request.arguments, &result.content));
+        let these_results = hash(calls);
         self.repeats = if these_results == self.last_results {
             self.repeats.saturating_add(1)
         } else {
@@ -75,13 +84,19 @@ impl CallProgress {
 
     /// Returns why the conversation ends here, if it does.
     pub fn stop_reason(&self) -> Option<String> {
-        if self.failures >= FAILURES_MAX {
+        if self.fruitless >= FRUITLESS_MAX {
             return Some(format!(
-                "all of its tool calls failed in {FAILURES_MAX} replies in a row"
+                "its tool calls brought nothing new in {FRUITLESS_MAX} replies in a row"
             ));
         }
         (self.repeats >= REPEATS_MAX).then(|| {
             format!("it made the same calls with the same results {REPEATS_MAX} times in a row")
         })
     }
+}
+
+fn hash(parts: impl Iterator<Item = impl Hash>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.for_each(|part| part.hash(&mut hasher));
+    hasher.finish()
 }

@@ -1,6 +1,6 @@
 //! What the models of agents write before the first round: personas of the agents, paraphrases of
 //! the task, and criteria for votes. A run whose model writes nothing usable continues without, and
-//! says so. See `docs/decisions/0072-personas-are-written-by-an-agents-model.md`.
+//! says so.
 
 use std::future::pending;
 use std::sync::Arc;

@@ -32,10 +32,10 @@ pub fn calls_repeated() -> &'static str {
      nothing: do something else, or decide with what you have."
 }
 
-/// Tells a model that the calls of its last replies have all failed.
-pub fn calls_failing() -> &'static str {
-    "All calls of your last replies have failed. Read what the errors say, and do something else: read \
-     a file as a whole, or decide with what you have."
+/// Tells a model that the calls of its last replies brought nothing new.
+pub fn calls_fruitless() -> &'static str {
+    "The calls of your last replies have all failed or brought what you had before. Do something else, \
+     or decide with what you have."
 }
 
 /// Answers a decision beside the one that was taken from the same reply.

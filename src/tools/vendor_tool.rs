@@ -1,6 +1,5 @@
 //! The tools that a vendor runs itself, and that an agent calls as massgen's where the vendor does
-//! not combine them with massgen's tools. See
-//! `docs/decisions/0065-a-vendors-tool-is-a-request-of-its-own.md`.
+//! not combine them with massgen's tools.
 
 /// A tool that a vendor runs itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -183,12 +183,18 @@ fn a_working_tree_opens_the_repository_that_names_it() {
 
 #[test]
 fn a_repository_around_its_working_tree_stays_closed() {
-    for (repository, code) in [("apart/", 0), ("", 4)] {
+    for (repository, file, code) in [
+        ("apart/", "notes.txt", 0),
+        ("apart/", "other/notes.txt", 4),
+        ("", "notes.txt", 4),
+    ] {
         let project = project().dir("src");
         let worktree = format!("{repository}worktrees/tree");
+        let other = format!("{repository}worktrees/other/gitdir");
+        let other_git_file = project.path(format!("{repository}other/.git"));
         let git_file = format!("gitdir: {}\n", project.path(&worktree).display());
         let listed = project.path("src/.git").display().to_string();
-        let notes = format!("{repository}notes.txt");
+        let notes = format!("{repository}{file}");
         let call = json!({"path": project.path(&notes)}).to_string();
         let grants = json!({"context_paths": [{"path": "src", "permission": "read"}]});
         let finished = project
@@ -197,6 +203,8 @@ fn a_repository_around_its_working_tree_stays_closed() {
             .file(&notes, "")
             .file(&format!("{worktree}/commondir"), "../..\n")
             .file(&format!("{worktree}/gitdir"), listed)
+            .file(&other, other_git_file.display().to_string())
+            .dir(&format!("{repository}other"))
             .file("src/.git", git_file)
             .file("grants.json", grants.to_string())
             .args([
@@ -207,6 +215,35 @@ fn a_repository_around_its_working_tree_stays_closed() {
                 "--args",
             ])
             .args([call]);
+        let _finished = finished.failure(code);
+    }
+}
+
+#[test]
+fn a_rule_about_a_symlink_applies_to_what_it_leads_to() {
+    for (rule, code) in [
+        ("read_file(private/**)", 4),
+        ("read_file(private/k.txt)", 4),
+        ("read_file(private/other/**)", 0),
+        ("read_file(other/**)", 0),
+    ] {
+        let grants = json!({
+            "context_paths": [{"path": "src", "permission": "read"}],
+            "permissions": {"deny": [rule]},
+        });
+        let project = project()
+            .file("src/data/x/k.txt", "k")
+            .file("grants.json", grants.to_string())
+            .link("src/private", "data/x");
+        let path = project.path("src/data/x/k.txt");
+        let call = [
+            "tool",
+            "read_text_file",
+            "--grants",
+            "grants.json",
+            "--args",
+        ];
+        let finished = project.args(call).args([json!({"path": path}).to_string()]);
         let _finished = finished.failure(code);
     }
 }

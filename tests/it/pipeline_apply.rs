@@ -372,10 +372,12 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
 }
 
 #[test]
-fn the_config_of_a_pipeline_is_not_delivered() {
+fn what_a_pipeline_obeys_is_not_delivered() {
     let calls = [
         "{name: read_text_file, arguments: {path: team.yaml}}".to_owned(),
+        "{name: read_text_file, arguments: {path: hook.sh}}".to_owned(),
         write_call("team.yaml", "agents: []\\n"),
+        write_call("hook.sh", "exit 2\\n"),
         write_call("src/new.txt", "new\\n"),
     ];
     let agents = [agent(
@@ -383,16 +385,19 @@ fn the_config_of_a_pipeline_is_not_delivered() {
         "",
         &role_replies(&calls.join(", "), "did it"),
     )];
-    let config = pipeline_config("stages: [implementer]", &agents, "");
-    let project = Project::new().file("team.yaml", &config);
+    let hooks = "hooks: {AnswerSubmitted: ['sh hook.sh']}";
+    let config = pipeline_config("stages: [implementer]", &agents, hooks);
+    let project = Project::new()
+        .file("team.yaml", &config)
+        .file("hook.sh", "exit 0\n");
     let root = project.path("");
     git_in(&root, &["init", "-q", "-b", "trunk"]);
-    git_in(&root, &["add", "team.yaml"]);
+    git_in(&root, &["add", "team.yaml", "hook.sh"]);
     git_in(&root, &["commit", "-q", "-m", "first"]);
     let worked = project.args(["--config", "team.yaml", "go"]).success();
     let refused = worked.then(["apply", "last"]).failure(4);
     assert!(
-        refused.stderr().contains("team.yaml` cannot be delivered"),
+        refused.stderr().contains("hook.sh` cannot be delivered"),
         "{}",
         refused.stderr()
     );
@@ -401,6 +406,7 @@ fn the_config_of_a_pipeline_is_not_delivered() {
         .then(["apply", "last", "--history", "none"])
         .failure(4)
         .has_file("team.yaml", &config)
+        .has_file("hook.sh", "exit 0\n")
         .has_file("src/new.txt", "new\n");
 }
 

@@ -336,6 +336,32 @@ fn the_config_of_a_run_is_not_in_a_workspace() {
 }
 
 #[test]
+fn a_workspace_contains_nothing_that_a_context_path_closes() {
+    for (closed, code) in [("sub/secret", 2), ("other", 0)] {
+        let project = Project::new().file("p/sub/secret", "").file("p/other", "");
+        let keys = format!("cwd: '{}'\n", project.path("p/sub").display());
+        let paths = format!("[{{path: p, permission: read, hidden_paths: [{closed}]}}]");
+        let finished = project
+            .file(
+                "team.yaml",
+                team(
+                    &[agent("one", &keys, &answer_replies("done", "agent1", 0))],
+                    &format!("orchestrator: {{context_paths: {paths}}}\n"),
+                ),
+            )
+            .args(["--config", "team.yaml", "task"])
+            .run();
+        let stderr = finished.stderr();
+        assert_eq!(finished.code(), Some(code), "{stderr}");
+        assert_eq!(
+            stderr.contains("which the context path"),
+            code == 2,
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
 fn a_program_with_a_secret_is_not_in_a_workspace() {
     let refused = |keys: &str| {
         let project = Project::new().file("ws/x.js", "").file("ws/tool.cfg", "");

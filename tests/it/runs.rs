@@ -214,13 +214,21 @@ fn a_failing_agent_drops_out_and_the_others_continue() {
 #[test]
 fn an_agent_whose_calls_get_nowhere_stops_soon() {
     let unknown = |number| format!("- calls: [{{name: no_such_tool_{number}, arguments: {{}}}}]\n");
+    let same = |number| {
+        let path = "./".repeat(number);
+        format!("- calls: [{{name: list_directory, arguments: {{path: {path}}}}}]\n")
+    };
     let missing = "- calls: [{name: read_text_file, arguments: {path: none.txt}}]\n";
     let two_answers = "- calls: [{name: new_answer, arguments: {content: a}}, \
                        {name: new_answer, arguments: {content: b}}]\n";
     for (replies, cause) in [
         (
             (0..10).map(unknown).collect(),
-            "all of its tool calls failed in 10 replies in a row",
+            "its tool calls brought nothing new in 10 replies in a row",
+        ),
+        (
+            (1..=11).map(same).collect(),
+            "its tool calls brought nothing new in 10 replies in a row",
         ),
         (
             vec![missing.to_owned(); 4],

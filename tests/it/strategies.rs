@@ -491,6 +491,9 @@ fn a_check_takes_its_fixed_files_from_the_user() {
     run(&all_replies, fixed)
         .success()
         .has_file("src/app.sh", "fixed\n");
+    // A symlink of the user's names them, too.
+    let linked = run(&all_replies[..1], ", fixed: ['checks/**']");
+    linked.link("checks", "tests").failure(1);
     // Otherwise each of them passes.
     let finished = run(&all_replies[..cheats.len()], "").run();
     let answers = events(&finished, "answered");

@@ -94,7 +94,7 @@ pub(super) fn run_to_completion(
     if let Some(proxy) = &network {
         command_changes.note_refused_hosts(&proxy.visits());
     }
-    let excess = gate.overlay().map(WriteOverlay::excess);
+    let excess = gate.overlay().map(WriteOverlay::excess_after_command);
     // What cannot be measured is an error when the answer is captured.
     command_changes
         .notes

@@ -50,6 +50,13 @@ fn context_paths_are_whole() {
         &entry("hidden_paths: [/etc/x]"),
         &["`/etc/x` is not inside the context path"],
     );
+    check(&entry("hidden_paths: ['[slug].tsx']"), &[]);
+    for pattern in ["notes/*", "**/private", "k?y", " notes"] {
+        check(
+            &entry(&format!("hidden_paths: ['{pattern}']")),
+            &["is not a name: patterns close nothing here"],
+        );
+    }
     check(
         &entry("unprotected: [.gti]"),
         &["`.gti` is not a protected name (did you mean `.git`?)"],

@@ -20,9 +20,17 @@ const MEBIBYTE: u64 = 1024 * 1024;
 
 /// An amount of disk space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LayerQuota {
+struct DiskSpace {
     bytes: u64,
     files: u64,
+}
+
+/// How much a layer may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerQuota {
+    share: DiskSpace,
+    /// What was free when the layer began.
+    free: DiskSpace,
 }
 
 impl LayerQuota {
@@ -32,12 +40,26 @@ impl LayerQuota {
     /// # Errors
     /// The free space cannot be read.
     pub fn share_of(directory: &AbsPath, layers: u64) -> Result<Self> {
-        let space = file_system_space(directory)
-            .map_err(|error| Error::io("cannot read how much disk space is free", error))?;
+        let free = DiskSpace::free_on(directory)?;
         let share = |free: u64| free / FREE_DENOMINATOR / layers.max(1);
         Ok(Self {
-            bytes: share(space.free_bytes),
-            files: space.files.map_or(u64::MAX, |files| share(files.free)),
+            share: DiskSpace {
+                bytes: share(free.bytes),
+                files: share(free.files),
+            },
+            free,
+        })
+    }
+}
+
+impl DiskSpace {
+    /// Returns what is free on the disk of `directory`.
+    fn free_on(directory: &AbsPath) -> Result<Self> {
+        let space = file_system_space(directory)
+            .map_err(|error| Error::io("cannot read how much disk space is free", error))?;
+        Ok(Self {
+            bytes: space.free_bytes,
+            files: space.files.map_or(u64::MAX, |files| files.free),
         })
     }
 
@@ -78,6 +100,24 @@ impl LayerQuota {
 }
 
 impl WriteOverlay {
+    /// Like [`Self::excess`], but measures only if the disk has lost as much since the layer began: after
+    /// each command, that would take longer with each file that is there.
+    ///
+    /// # Errors
+    /// The changes, or the disk, cannot be measured.
+    pub fn excess_after_command(&self) -> Result<Option<String>> {
+        let Some(quota) = self.0.quota else {
+            return Ok(None);
+        };
+        let free = DiskSpace::free_on(&self.0.directory)?;
+        let lost_bytes = quota.free.bytes.saturating_sub(free.bytes);
+        let lost_files = quota.free.files.saturating_sub(free.files);
+        if lost_bytes <= quota.share.bytes && lost_files <= quota.share.files {
+            return Ok(None);
+        }
+        self.excess()
+    }
+
     /// Returns why the changes on it take more than their quota, if they do.
     ///
     /// # Errors
@@ -86,19 +126,19 @@ impl WriteOverlay {
         let Some(quota) = self.0.quota else {
             return Ok(None);
         };
-        let mut used = LayerQuota::default();
+        let (share, mut used) = (quota.share, DiskSpace::default());
         for tree in &self.0.trees {
             let upper = DirectoryHandle::open_own(&tree.layer().upper);
             let measured = upper.and_then(|upper| used.add(&upper));
             measured.map_err(|error| open_error(&tree.root, error))?;
         }
-        let is_within = used.bytes <= quota.bytes && used.files <= quota.files;
+        let is_within = used.bytes <= share.bytes && used.files <= share.files;
         Ok((!is_within).then(|| {
             format!(
                 "the changes in the write paths take {}, and may take {}: what the answer does not \
                  need has to be removed",
                 used.describe(),
-                quota.describe()
+                share.describe()
             )
         }))
     }
