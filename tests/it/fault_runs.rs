@@ -184,7 +184,7 @@ fn a_conversation_that_is_too_long_is_compacted() {
         for number in 0..20 {
             project = project.file(
                 &format!("long{number}.txt"),
-                "a long line of text\n".repeat(200),
+                format!("a long line of text {number}\n").repeat(200),
             );
         }
         let finished = project.failure(code);

@@ -288,10 +288,8 @@ fn start_unread(arguments: &[&str]) -> (Project, Child) {
     let text = "x".repeat(4000);
     // No reply is like the one before it.
     let step = |number: usize| {
-        let path = [".", "./"][number % 2];
-        format!(
-            "- text: {text}\n  calls: [{{name: list_directory, arguments: {{path: {path}}}}}]\n"
-        )
+        let call = format!("{{name: create_directory, arguments: {{path: d{number}}}}}");
+        format!("- text: {text}\n  calls: [{call}]\n")
     };
     let steps: String = (0..60).map(step).collect();
     let replies = format!("{steps}- delay_ms: 600000\n  text: late\n");
