@@ -32,8 +32,8 @@ pub struct CallProgress {
 }
 
 impl CallProgress {
-    /// Counts the results of a reply. Returns what its model is told about them, if anything. Calls that
-    /// wait for something outside may repeat, and a command that fails says something.
+    /// Counts the results of a reply, and returns the note that its model reads, if there is one. Calls
+    /// that wait for something outside may repeat, and a failed command can bring news.
     pub fn count_results(
         &mut self,
         results: &[(CallRequest, ToolResultContent)],

@@ -3,7 +3,7 @@
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
 use crate::path::RelPath;
-use crate::permissions::path_rules::folded_matcher;
+use crate::permissions::path_rules::{folded_matcher, split_literal};
 use crate::permissions::protected::fold_name;
 
 /// Globs such as `tests/**`; `*` does not match `/`.
@@ -28,14 +28,10 @@ impl FileGlobs {
 
     /// Returns the literal names with which the globs start, where there are some.
     pub fn literal_beginnings(&self) -> Vec<RelPath> {
-        let literal = |glob: &Glob| {
-            let names = glob.glob().split('/');
-            let literal: Vec<&str> = names
-                .take_while(|name| !name.contains(['*', '?', '[', '{', '\\']))
-                .collect();
-            RelPath::new(literal.join("/")).filter(|literal| !literal.is_root())
-        };
-        self.0.iter().filter_map(literal).collect()
+        let globs = self.0.iter().map(Glob::glob);
+        globs
+            .filter_map(|glob| split_literal(glob).map(|(literal, _)| literal))
+            .collect()
     }
 
     /// Returns the function that says whether one of them matches a path, in any spelling that some

@@ -117,12 +117,9 @@ impl PathGlob {
     /// Splits a relative glob into the literal names that it starts with, and the glob below them;
     /// `None` if it starts with a pattern.
     pub fn split_literal(&self) -> Option<(RelPath, Self)> {
-        let names: Vec<&str> = self.rest.split('/').collect();
-        let count = names.iter().take_while(|name| !has_wildcards(name)).count();
-        let (literal, rest) = names.split_at_checked(count)?;
-        let literal = RelPath::new(literal.join("/")).filter(|literal| !literal.is_root())?;
+        let (literal, rest) = split_literal(&self.rest)?;
         let rest = Self {
-            rest: rest.join("/"),
+            rest,
             ..self.clone()
         };
         Some((literal, rest))
@@ -147,9 +144,19 @@ impl fmt::Display for PathGlob {
     }
 }
 
+/// Splits a relative glob into the literal names that it starts with, and the rest; `None` if it
+/// starts with a pattern.
+pub(crate) fn split_literal(glob: &str) -> Option<(RelPath, String)> {
+    let names: Vec<&str> = glob.split('/').collect();
+    let count = names.iter().take_while(|name| !has_wildcards(name)).count();
+    let (literal, rest) = names.split_at_checked(count)?;
+    let literal = RelPath::new(literal.join("/")).filter(|literal| !literal.is_root())?;
+    Some((literal, rest.join("/")))
+}
+
 /// Returns whether a part of a glob can match several names.
 fn has_wildcards(text: &str) -> bool {
-    text.contains(['*', '?', '[', ']', '{', '}', '\\'])
+    text.contains(['*', '?', '[', '{', '\\'])
 }
 
 /// Compiles a glob with folded names, to match against folded names. Returns `None` for an empty

@@ -35,6 +35,11 @@ impl DirectorySeal {
         Ok(Self { inode, born_ns })
     }
 
+    /// Returns whether it is that of the directory at `path`, and nobody else could have made it.
+    pub(in crate::world) fn holds(self, path: &AbsPath) -> Result<bool> {
+        Ok(has_trusted_owner(path)? && Self::from_directory(path)? == self)
+    }
+
     /// Returns when the directory was created, by the clock of file timestamps, in nanoseconds
     /// since 1970.
     pub(in crate::world) fn born_ns(self) -> i64 {
@@ -69,14 +74,9 @@ pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
 /// # Errors
 /// The seal or the directory cannot be read.
 pub(in crate::world) fn is_sealed(path: &AbsPath) -> Result<bool> {
-    if !has_trusted_owner(path)? {
-        return Ok(false);
-    }
     let bytes = file::read_if_regular(&path.join(SEAL), SEAL_BYTES_MAX)?;
     let seal = bytes.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
-    seal.map_or(Ok(false), |seal| {
-        Ok(DirectorySeal::from_directory(path)? == seal)
-    })
+    seal.map_or(Ok(false), |seal| seal.holds(path))
 }
 
 /// Error for a directory `path` whose content was not created there.

@@ -379,9 +379,7 @@ impl PipelineDir {
         let bytes = bytes.ok_or_else(unreadable)?;
         let pipeline_file: PipelineFile =
             serde_json::from_slice(&bytes).map_err(|error| unreadable().with_source(error))?;
-        if !dir::has_trusted_owner(&self.dir)?
-            || pipeline_file.seal != DirectorySeal::from_directory(&self.dir)?
-        {
+        if !pipeline_file.seal.holds(&self.dir)? {
             return Err(foreign_directory_error(&self.dir));
         }
         Ok(pipeline_file.record)

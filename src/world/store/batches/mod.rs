@@ -265,9 +265,7 @@ impl BatchDir {
     /// are believed only where massgen wrote them.
     pub fn record(&self) -> Result<BatchRecord> {
         let batch_file = self.record_file()?;
-        if !dir::has_trusted_owner(&self.dir)?
-            || batch_file.seal != DirectorySeal::from_directory(&self.dir)?
-        {
+        if !batch_file.seal.holds(&self.dir)? {
             return Err(foreign_directory_error(&self.dir));
         }
         Ok(batch_file.record)
@@ -279,8 +277,7 @@ impl BatchDir {
             Ok(batch_file) => batch_file,
             Err(error) => return Some(format!("{error:#}")),
         };
-        let seal = DirectorySeal::from_directory(&self.dir);
-        let is_own = seal.is_ok_and(|seal| seal == batch_file.seal);
+        let is_own = batch_file.seal.holds(&self.dir).is_ok_and(|holds| holds);
         (!is_own).then(|| "it was not created by massgen in this directory".to_owned())
     }
 
