@@ -16,6 +16,7 @@ use crate::permissions::grant::{Permission, Phase};
 use crate::prompts::call_answers;
 use crate::text::truncate;
 use crate::tools::call::ToolCall;
+use crate::tools::call_text::measure_result;
 use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
 use crate::world::access::gate::{Action, Gate, Permitted};
@@ -346,7 +347,7 @@ impl ModelSession {
                 return self.reject_call(request, reason, None).await;
             }
         };
-        // Emitted before the call runs: it may take long, and massgen may be killed meanwhile.
+        // Before the call runs: it may take long, and massgen may be killed meanwhile.
         self.emit_tool_called(request, None, None).await;
         let start = Instant::now();
         let plan = permit.as_ref().ok().and_then(Permitted::plan).cloned();
@@ -374,9 +375,7 @@ impl ModelSession {
                 execution.await
             }
         };
-        let interrupted_observation =
-            |_| Observation::new(ActionOutcome::Failed, call_answers::call_interrupted());
-        let observation = execution_result.unwrap_or_else(interrupted_observation);
+        let observation = execution_result.unwrap_or_else(|_| interrupted_observation());
         let summary = truncate(
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,
@@ -392,6 +391,7 @@ impl ModelSession {
             denied: observation.outcome == ActionOutcome::Denied,
             content: (summary != observation.content).then(|| observation.content.as_str().into()),
             images: observation.images.clone(),
+            measure: measure_observation(&request.name, &observation),
             summary,
             refused: nested_refusals(&observation),
             elapsed_ms: milliseconds(start.elapsed()),
@@ -472,4 +472,14 @@ impl ModelSession {
         });
         self.emit(event).await;
     }
+}
+
+fn interrupted_observation() -> Observation {
+    Observation::new(ActionOutcome::Failed, call_answers::call_interrupted())
+}
+
+/// Returns the size of the result of a call of `tool` that succeeded.
+fn measure_observation(tool: &str, observation: &Observation) -> Option<String> {
+    let is_done = observation.outcome == ActionOutcome::Done;
+    is_done.then(|| measure_result(tool, &observation.content))?
 }

@@ -19,6 +19,15 @@ const ARGUMENT_ROWS_MAX: usize = 24;
 /// Maximum number of rows that are shown of a call.
 const ROWS_MAX: usize = 120;
 
+/// What the user answers about a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApprovalReply {
+    /// Only that.
+    Answer(ApprovalAnswer),
+    /// No, and the user will say what the agent is to do instead.
+    Instead,
+}
+
 /// Asks the user to approve an agent's call, on a terminal of `width` columns. The caller stores an
 /// answer of "always" in the file `always`; without one it is not offered. Returns `None` at the
 /// end of the input, or if the request is no longer pending.
@@ -28,8 +37,8 @@ pub(crate) fn ask_approval(
     always: Option<&AbsPath>,
     width: u16,
     output: &mut CliOutput<'_>,
-    next_line: &mut dyn FnMut() -> Option<String>,
-) -> Option<ApprovalAnswer> {
+    next_key: &mut dyn FnMut(&mut CliOutput<'_>) -> Option<char>,
+) -> Option<ApprovalReply> {
     let wrap = |part: &Vec<StyledLine>| -> Vec<StyledLine> {
         let lines = part.iter();
         lines
@@ -51,26 +60,38 @@ pub(crate) fn ask_approval(
     let view = if shown_rows == all_rows {
         ""
     } else {
-        "[v]iew all of it, "
+        ", [v]iew all of it"
     };
     let choices = match always {
         Some(file) => format!(
-            "{view}[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
+            "allow it [o]nce, for this [s]ession, [A]lways (saved in {})? [n]o, no and [t]ell it \
+             what to do{view}",
             escape_name(&file.to_string())
         ),
-        None => format!("{view}[o]nce, this [s]ession, [n]o, then Enter?"),
-    };
-    loop {
-        output.ask(&choices);
-        match (next_line()?.to_lowercase().as_str(), always) {
-            ("o" | "once" | "y" | "yes", _) => return Some(ApprovalAnswer::Once),
-            ("s" | "session", _) => return Some(ApprovalAnswer::Session),
-            ("a" | "always", Some(_)) => return Some(ApprovalAnswer::Always),
-            ("n" | "no", _) => return Some(ApprovalAnswer::No),
-            ("v" | "view", _) => print(&all_rows, output),
-            (_, Some(_)) => output.note("type o, s, a or n, then Enter"),
-            (_, None) => output.note("type o, s or n, then Enter"),
+        None => {
+            format!("allow it [o]nce, for this [s]ession? [n]o, no and [t]ell it what to do{view}")
         }
+    };
+    output.line(&[(TextStyle::Strong, &choices)]);
+    loop {
+        let (word, reply) = match (next_key(output)?, always) {
+            ('o' | 'y', _) => ("once", ApprovalReply::Answer(ApprovalAnswer::Once)),
+            ('s', _) => (
+                "this session",
+                ApprovalReply::Answer(ApprovalAnswer::Session),
+            ),
+            ('a', Some(_)) => ("always", ApprovalReply::Answer(ApprovalAnswer::Always)),
+            ('n', _) => ("no", ApprovalReply::Answer(ApprovalAnswer::No)),
+            ('t', _) => ("no", ApprovalReply::Instead),
+            ('v', _) => {
+                print(&all_rows, output);
+                output.line(&[(TextStyle::Strong, &choices)]);
+                continue;
+            }
+            _ => continue,
+        };
+        output.note(word);
+        return Some(reply);
     }
 }
 
@@ -197,10 +218,10 @@ mod tests {
         let mut shown = Vec::new();
         let mut output = CliOutput::with_writers(std::io::sink(), &mut shown);
         let agent = AgentId::parse("a").unwrap();
-        let mut answers = ["v", "n"].into_iter().map(str::to_owned);
-        let mut next_line = || answers.next();
-        let answer = ask_approval(&agent, &request, None, 40, &mut output, &mut next_line);
-        assert_eq!(answer, Some(ApprovalAnswer::No));
+        let mut answers = ['\n', 'v', 'n'].into_iter();
+        let mut next_key = |_: &mut CliOutput<'_>| answers.next();
+        let answer = ask_approval(&agent, &request, None, 40, &mut output, &mut next_key);
+        assert_eq!(answer, Some(ApprovalReply::Answer(ApprovalAnswer::No)));
         drop(output);
         String::from_utf8(shown).unwrap()
     }

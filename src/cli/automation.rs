@@ -46,6 +46,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
             question,
             agents,
             restart,
+            ..
         } = event
         {
             self.write_run_start(question, agents, *restart)
@@ -205,6 +206,7 @@ mod tests {
                 question: Arc::from("two\nlines"),
                 agents: vec![agent.clone(), AgentId::parse("b").unwrap()],
                 restart: 0,
+                cwd: None,
             }),
             Event::Model(ModelEvent::Text {
                 agent: agent.clone(),

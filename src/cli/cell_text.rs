@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::output::{StyledLine, StyledPiece, TextStyle};
 use crate::cli::terminal_text::clean_text;
 
 /// Returns `text` as one clean line.
@@ -94,6 +94,30 @@ pub(super) fn wrap_styled_line(line: &StyledLine, width: u16) -> Vec<StyledLine>
     rows
 }
 
+/// Wraps `line` between words into rows of at most `width` columns. Each row after the first is
+/// indented. A word that is longer than a row is left whole, so that an address can be copied.
+pub(super) fn wrap_styled_words(line: &[StyledPiece<'_>], width: usize) -> Vec<StyledLine> {
+    const INDENT: &str = "    ";
+    let (mut rows, mut row, mut row_columns) = (Vec::new(), StyledLine::new(), 0_usize);
+    for (style, text) in line {
+        let mut piece = String::new();
+        for word in text.split_inclusive(' ') {
+            let length = columns(word.trim_end_matches(' '));
+            if row_columns > INDENT.len() && row_columns.saturating_add(length) > width {
+                row.push((*style, std::mem::take(&mut piece)));
+                rows.push(std::mem::take(&mut row));
+                row.push((TextStyle::Plain, INDENT.to_owned()));
+                row_columns = INDENT.len();
+            }
+            piece.push_str(word);
+            row_columns = row_columns.saturating_add(columns(word));
+        }
+        row.push((*style, piece));
+    }
+    rows.push(row);
+    rows
+}
+
 /// Cleans `text` and wraps it into lines of one style, each after `indent`.
 pub(super) fn wrap_untrusted_text(
     text: &str,
@@ -106,19 +130,6 @@ pub(super) fn wrap_untrusted_text(
     let rows = wrap(clean_text(text).trim_end(), text_width);
     let line = |row: String| vec![(TextStyle::Plain, indent.to_owned()), (style, row)];
     rows.into_iter().map(line).collect()
-}
-
-/// Returns a part at the end of `text` that fills `rows` rows of `width` columns in most scripts,
-/// so that a long text need not be wrapped as a whole.
-pub(super) fn text_end(text: &str, rows: u16, width: u16) -> &str {
-    /// Maximum number of bytes of a column in ordinary text.
-    const BYTES_PER_COLUMN: usize = 2;
-    let cells = usize::from(rows).saturating_mul(usize::from(width));
-    let start = text
-        .len()
-        .saturating_sub(cells.saturating_mul(BYTES_PER_COLUMN));
-    text.get(text.ceil_char_boundary(start)..)
-        .unwrap_or_default()
 }
 
 /// Returns `text` as it fits into `width` columns, with `…` if something was cut off.
@@ -172,15 +183,6 @@ pub(super) fn format_clock(elapsed_ms: u64) -> String {
     }
 }
 
-/// Formats a short duration: `3 ms`, `1.2 s`, `75 s`.
-pub(super) fn format_short(elapsed_ms: u64) -> String {
-    match elapsed_ms {
-        0..1000 => format!("{elapsed_ms} ms"),
-        1000..10_000 => format!("{}.{} s", elapsed_ms / 1000, elapsed_ms / 100 % 10),
-        _ => format!("{} s", elapsed_ms / 1000),
-    }
-}
-
 /// Formats a count in few characters: `9999`, `41k`, `1.2M`.
 pub(super) fn format_count(count: u64) -> String {
     match count {
@@ -193,6 +195,7 @@ pub(super) fn format_count(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::plain_text;
 
     #[test]
     fn lines_are_wrapped_by_the_width_of_their_graphemes() {
@@ -250,6 +253,30 @@ mod tests {
     }
 
     #[test]
+    fn lines_for_people_are_wrapped_between_words() {
+        #[track_caller]
+        fn check(pieces: &[&str], width: usize, expected: &[&str]) {
+            let pieces: Vec<StyledPiece<'_>> =
+                pieces.iter().map(|text| (TextStyle::Good, *text)).collect();
+            let rows = wrap_styled_words(&pieces, width);
+            let texts: Vec<String> = rows.iter().map(plain_text).collect();
+            assert_eq!(texts, expected, "{pieces:?}");
+        }
+        check(&["one"], 9, &["one"]);
+        check(
+            &["[a] ", "one two three"],
+            12,
+            &["[a] one two ", "    three"],
+        );
+        check(
+            &["see ", "https://example.org/x y"],
+            9,
+            &["see https://example.org/x ", "    y"],
+        );
+        check(&["", ""], 9, &[""]);
+    }
+
+    #[test]
     fn control_sequences_are_removed_before_cells_are_drawn() {
         assert_eq!(clean_text("a\u{1b}]0;t\u{7}b\tc\r"), "ab    c");
         assert_eq!(clean_text("user\u{202e}x"), "user\\u{202e}x");
@@ -271,9 +298,6 @@ mod tests {
     fn numbers_are_short() {
         assert_eq!(format_clock(84_000), "01:24");
         assert_eq!(format_clock(3_723_000), "1:02:03");
-        assert_eq!(format_short(7), "7 ms");
-        assert_eq!(format_short(1234), "1.2 s");
-        assert_eq!(format_short(75_000), "75 s");
         assert_eq!(format_count(9_999), "9999");
         assert_eq!(format_count(41_234), "41k");
         assert_eq!(format_count(1_250_000), "1.2M");

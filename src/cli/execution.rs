@@ -1,6 +1,7 @@
 //! Executes a run for the command line: connects the models, passes the events on as they happen,
 //! and reports how the run ended.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -196,8 +197,8 @@ pub(crate) async fn execute_and_show(
         inbox: inbox.map(|dir| request.base.join(dir)),
         ..request
     };
-    let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
-    let mut steering = SteeringInput::open(sender, request.inbox.as_ref(), keyboard.flatten())?;
+    let keyboard = interaction.typed_messages(&request.host.env);
+    let mut steering = SteeringInput::open(sender, request.inbox.as_ref(), keyboard)?;
     let questions = interaction.into_questions(stop.graceful.clone());
     let (task, redactor) = (request.task.clone(), request.redactor.clone());
     let retention = request.config.retention;
@@ -324,7 +325,7 @@ pub(crate) struct UserInteraction {
     /// The questions for the terminal.
     questions: mpsc::Receiver<UserQuestion>,
     /// Whether lines that the user types meanwhile are messages to the agents.
-    pub(crate) takes_typed_messages: bool,
+    takes_typed_messages: bool,
 }
 
 /// Decides who answers approval requests and reviews the delivery in a run of `config` that was
@@ -393,6 +394,13 @@ fn unanswerable_review_error() -> Error {
 }
 
 impl UserInteraction {
+    /// Starts to read the terminal whose lines are messages to the agents, if there is one; `env`
+    /// is the process environment.
+    pub(crate) fn typed_messages(&self, env: &BTreeMap<String, String>) -> Option<TerminalInput> {
+        self.takes_typed_messages
+            .then(|| TerminalInput::start(env))?
+    }
+
     /// Returns the questions for the terminal, which are asked until `stop` is cancelled.
     pub(crate) fn into_questions(self, stop: CancellationToken) -> TerminalQuestions {
         TerminalQuestions {

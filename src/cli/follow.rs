@@ -5,22 +5,27 @@
 use std::panic::resume_unwind;
 
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::approval_prompt::ask_approval;
+use crate::cli::approval_prompt::{ApprovalReply, ask_approval};
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::{KeyboardReader, SteeringInput};
 use crate::error::{Error, Result};
-use crate::event::{Event, RunEvent};
+use crate::event::{ApprovalAnswer, Event, RunEvent};
+use crate::id::AgentId;
 use crate::orchestrator::review::UserQuestion;
+use crate::path::AbsPath;
 use crate::text::escape_line;
+use crate::world::approval::ApprovalRequest;
 use crate::world::diagnostics::probe::terminal::{COLUMNS_DEFAULT, stderr_size};
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::sleep_until_due;
+use crate::world::io::terminal_mode::TerminalModeGuard;
 
 /// Questions of a run to the user, whether at the terminal or on the page that shows the run.
 #[derive(Debug)]
@@ -34,7 +39,12 @@ pub(crate) struct TerminalQuestions {
 impl TerminalQuestions {
     /// Asks the user `question`: on the page or the dashboard that shows the run, else in lines,
     /// and then nothing else is shown before it is answered or withdrawn.
-    fn answer_question(&self, question: UserQuestion, observer: &mut RunObserver<'_, '_>) {
+    fn answer_question(
+        &self,
+        question: UserQuestion,
+        observer: &mut RunObserver<'_, '_>,
+        steering: &mut SteeringInput,
+    ) {
         if let Some(page) = observer.page() {
             return page.ask(question);
         }
@@ -42,13 +52,34 @@ impl TerminalQuestions {
             return;
         };
         if let Some(output) = observer.terminal() {
-            tokio::task::block_in_place(|| self.ask_in_lines(question, output));
+            tokio::task::block_in_place(|| self.ask_in_lines(question, output, steering));
         }
     }
 
     /// Asks the user `question` in lines. If there is no answer, the closed channel informs the
     /// run.
-    fn ask_in_lines(&self, question: UserQuestion, output: &mut CliOutput<'_>) {
+    fn ask_in_lines(
+        &self,
+        question: UserQuestion,
+        output: &mut CliOutput<'_>,
+        steering: &mut SteeringInput,
+    ) {
+        let question = match question {
+            UserQuestion::Call {
+                agent,
+                question,
+                always,
+                answer,
+            } => {
+                let call = (&agent, &question, always.as_ref());
+                let is_answered = self.ask_about_call(call, &answer, output, steering);
+                let is_answered = is_answered.map(|decision| answer.send(decision).is_ok());
+                return note_if_unanswered(is_answered, output);
+            }
+            other @ (UserQuestion::Apply { .. }
+            | UserQuestion::Open { .. }
+            | UserQuestion::FailedCheck { .. }) => other,
+        };
         let mut lines = TerminalLines::new(self.stop.clone());
         let mut next_line = |is_withdrawn: &dyn Fn() -> bool| lines.next_unless(is_withdrawn);
         let is_answered = match question {
@@ -64,18 +95,7 @@ impl TerminalQuestions {
                     .flatten()
                     .map(|selection| answer.send(selection).is_ok())
             }
-            UserQuestion::Call {
-                agent,
-                question,
-                always,
-                answer,
-            } => {
-                let mut next_line = || next_line(&|| answer.is_closed());
-                let width = stderr_size().map_or(COLUMNS_DEFAULT, |size| size.columns);
-                let always = always.as_ref();
-                ask_approval(&agent, &question, always, width, output, &mut next_line)
-                    .map(|decision| answer.send(decision).is_ok())
-            }
+            UserQuestion::Call { .. } => None,
             UserQuestion::Open {
                 question,
                 without_answer,
@@ -93,9 +113,49 @@ impl TerminalQuestions {
                     .map(|decision| answer.send(decision).is_ok())
             }
         };
-        if is_answered != Some(true) {
-            output.note("the question was not answered");
+        note_if_unanswered(is_answered, output);
+    }
+
+    /// Asks the user about a call, which a key answers. With the answer "no", they can tell the
+    /// agent what to do instead.
+    fn ask_about_call(
+        &self,
+        (agent, request, always): (&AgentId, &ApprovalRequest, Option<&AbsPath>),
+        answer: &oneshot::Sender<ApprovalAnswer>,
+        output: &mut CliOutput<'_>,
+        steering: &mut SteeringInput,
+    ) -> Option<ApprovalAnswer> {
+        let width = stderr_size().map_or(COLUMNS_DEFAULT, |size| size.columns);
+        let is_over = || answer.is_closed() || self.stop.is_cancelled();
+        let key_mode = TerminalModeGuard::from_stdin();
+        if let Some(key_mode) = &key_mode {
+            key_mode.disable_echo();
         }
+        let mut next_key = |output: &mut CliOutput<'_>| steering.next_answer_key(&is_over, output);
+        let reply = ask_approval(agent, request, always, width, output, &mut next_key)?;
+        drop(key_mode);
+        match reply {
+            ApprovalReply::Answer(decision) => Some(decision),
+            ApprovalReply::Instead => {
+                let mut lines = TerminalLines::new(self.stop.clone());
+                output.ask(&format!("what should {agent} do instead? Enter sends it"));
+                let text = lines.next_unless(&is_over)?;
+                let message = format!("{agent}: {text}");
+                let warning = (!text.is_empty())
+                    .then(|| steering.send_line(&message))
+                    .flatten();
+                if let Some(warning) = warning {
+                    output.warning(&warning);
+                }
+                Some(ApprovalAnswer::No)
+            }
+        }
+    }
+}
+
+fn note_if_unanswered(is_answered: Option<bool>, output: &mut CliOutput<'_>) {
+    if is_answered != Some(true) {
+        output.note("the question was not answered");
     }
 }
 
@@ -147,6 +207,7 @@ async fn forward_events(
         tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else {
+                    outcome = outcome.and(observer.show_end(&questions.stop).await);
                     let (leave_result, unsent_message) = observer.leave_dashboard();
                     steering.keep_unsent_message(&unsent_message);
                     return outcome.and(leave_result).and(observer.finish().await);
@@ -155,11 +216,11 @@ async fn forward_events(
                 outcome = outcome.and(event_result);
             },
             Some(question) = questions.receiver.recv() => {
-                questions.answer_question(question, &mut observer);
+                questions.answer_question(question, &mut observer, steering);
             }
             new_warnings = steering.forward(&questions.stop, reader) => warnings = new_warnings,
             () = sleep_until_due(observer.due()) => {}
-            input = observer.next_input() => match observer.on_input(&input) {
+            input = observer.next_input() => match observer.on_input(&input, &questions.stop) {
                 Ok(line) => {
                     warnings = line.and_then(|line| steering.send_line(&line)).into_iter().collect();
                 }
@@ -173,7 +234,7 @@ async fn forward_events(
             outcome = outcome.and(event_result);
         }
         for question in observer.take_unanswered_questions() {
-            questions.answer_question(question, &mut observer);
+            questions.answer_question(question, &mut observer, steering);
         }
         outcome = outcome.and(observer.on_due(since_start.elapsed()));
         if observer.has_dashboard() {
@@ -197,7 +258,6 @@ mod tests {
     use crate::cli::run_terminal::RunTerminal;
     use crate::error::ExitStatus;
     use crate::event::DeliveryEvent;
-    use crate::id::AgentId;
 
     /// A writer that fails like a full disk.
     struct Full;

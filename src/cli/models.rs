@@ -59,7 +59,7 @@ pub(crate) fn list(
 }
 
 /// Returns why a model cannot be used now; `None` if its vendor needs no key, or the key is set.
-fn obstacle(row: &KnownModel, variables: &ConfigVariables) -> Option<String> {
+pub(crate) fn obstacle(row: &KnownModel, variables: &ConfigVariables) -> Option<String> {
     let Some(vendor) = row.vendor.as_deref().and_then(find_vendor) else {
         return Some("name its vendor with `--backend`".to_owned());
     };

@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 
+use crate::cli::cell_text::wrap_styled_words;
 use crate::cli::standard_stream::{RunEndSignal, StandardStream, StreamName, WriteLimit};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
 use crate::host::{Host, StreamTarget};
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{escape_json, escape_line};
+use crate::world::diagnostics::probe::terminal::{TerminalSize, stderr_size};
 
 /// Style of a piece of text if colours are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,11 @@ pub(crate) enum TextStyle {
     Link,
     /// The header of a hunk of a diff.
     HunkHeader,
-    /// The name of the agent at this index of the config.
-    Agent(usize),
+    /// The name of an agent.
+    AgentName,
+    /// What surrounds the name or the cell of the agent at this index of the config. The colours
+    /// of many terminals are hard to read, so that no text has it.
+    AgentFrame(usize),
 }
 
 /// Format in which a command prints its findings.
@@ -83,7 +88,7 @@ impl TextStyle {
     fn ansi_code(self) -> &'static str {
         match self {
             TextStyle::Plain => "",
-            TextStyle::Strong => "\u{1b}[1m",
+            TextStyle::Strong | TextStyle::AgentName => "\u{1b}[1m",
             TextStyle::Faint => "\u{1b}[2m",
             TextStyle::Good => "\u{1b}[32m",
             TextStyle::Warn => "\u{1b}[33m",
@@ -92,7 +97,7 @@ impl TextStyle {
             TextStyle::Emphasis => "\u{1b}[3m",
             TextStyle::Code | TextStyle::HunkHeader => "\u{1b}[36m",
             TextStyle::Link => "\u{1b}[4m",
-            TextStyle::Agent(index) => index
+            TextStyle::AgentFrame(index) => index
                 .checked_rem(AGENT_COLOURS.len())
                 .and_then(|index| AGENT_COLOURS.get(index).copied())
                 .unwrap_or_default(),
@@ -135,6 +140,8 @@ pub(crate) struct CliOutput<'w> {
     err: OutputStream<'w>,
     write_limit: WriteLimit,
     transient_line: TransientLine,
+    /// Returns the size of the terminal to whose width progress is wrapped.
+    terminal_size: fn() -> Option<TerminalSize>,
     /// The warnings so far.
     warnings: Vec<String>,
     /// The last notice about each subject, if the output is that of a session.
@@ -193,6 +200,7 @@ impl CliOutput<'static> {
             err: OutputStream::new(stream(StreamName::Error), host.stderr, colours),
             write_limit,
             transient_line: TransientLine::from_host(host),
+            terminal_size: stderr_size,
             warnings: Vec::new(),
             session_notices: None,
         }
@@ -262,6 +270,11 @@ impl<'w> CliOutput<'w> {
         self.write_limit.set(end);
     }
 
+    /// Returns whether the output is that of a session.
+    pub(crate) fn is_of_session(&self) -> bool {
+        self.session_notices.is_some()
+    }
+
     /// Returns whether to show a notice. A session leaves out one that is the same as the last one
     /// about its subject.
     pub(crate) fn is_new_notice(&mut self, subject: &str, notice: &str) -> bool {
@@ -279,6 +292,7 @@ impl<'w> CliOutput<'w> {
             err: OutputStream::new(err, StreamTarget::Plain, ColourChoice::Never),
             write_limit: WriteLimit::default(),
             transient_line: TransientLine::Absent,
+            terminal_size: || None,
             warnings: Vec::new(),
             session_notices: None,
         }
@@ -292,6 +306,7 @@ impl<'w> CliOutput<'w> {
             err: OutputStream::new(err, StreamTarget::Terminal, ColourChoice::Terminals),
             write_limit: WriteLimit::default(),
             transient_line: TransientLine::Absent,
+            terminal_size: || None,
             warnings: Vec::new(),
             session_notices: None,
         }
@@ -333,9 +348,18 @@ impl<'w> CliOutput<'w> {
     /// Writes one line of progress to standard error. A write error is ignored.
     pub(crate) fn line(&mut self, pieces: &[StyledPiece<'_>]) {
         self.clear_transient();
-        let mut line = self.err.render_pieces(pieces);
-        line.push('\n');
-        self.err.write_or_close(&line);
+        let mut text = String::new();
+        let size = self.has_terminal().then(self.terminal_size).flatten();
+        if let Some(size) = size {
+            for row in wrap_styled_words(pieces, usize::from(size.columns)) {
+                text.push_str(self.err.render_pieces(&line_pieces(&row)).trim_end());
+                text.push('\n');
+            }
+        } else {
+            text.push_str(&self.err.render_pieces(pieces));
+            text.push('\n');
+        }
+        self.err.write_or_close(&text);
     }
 
     /// Disables lines that would be overwritten.
@@ -391,9 +415,11 @@ impl<'w> CliOutput<'w> {
         self.err.write_or_close(&question);
     }
 
-    /// Prints a message to the user as it is, on one or more lines.
+    /// Prints a message to the user as it is, on one or more lines: it may be a command to copy.
     pub(crate) fn note(&mut self, text: &str) {
-        self.line(&[(TextStyle::Plain, text)]);
+        self.clear_transient();
+        let text = self.err.render_pieces(&[(TextStyle::Plain, text)]);
+        self.err.write_or_close(&format!("{text}\n"));
     }
 
     /// Prints a warning to the user, on one line: a newline in a name is escaped.

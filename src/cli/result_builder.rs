@@ -354,6 +354,7 @@ mod tests {
             question: Arc::from("?"),
             agents: vec![agent("a"), agent("b")],
             restart,
+            cwd: None,
         })
     }
 
@@ -408,6 +409,7 @@ mod tests {
             elapsed_ms: 1,
             images: Vec::new(),
             summary: "unread".to_owned(),
+            measure: None,
             content: None,
         })
     }

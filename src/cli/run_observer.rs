@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::cli::args::RunArguments;
 use crate::cli::automation::AutomationOutput;
 use crate::cli::dashboard::settings::DashboardSettings;
@@ -10,7 +12,7 @@ use crate::cli::dashboard::{DashboardInput, DashboardInputEffect, DashboardSourc
 use crate::cli::execution::OutputMode;
 use crate::cli::json_report::JsonReportSink;
 use crate::cli::output::CliOutput;
-use crate::cli::render::RunRenderer;
+use crate::cli::render::{LineDetail, RunRenderer};
 use crate::cli::result_builder::RunStart;
 use crate::cli::run_terminal::RunTerminal;
 use crate::cli::warning_sink::WarningSink;
@@ -19,7 +21,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::execution::RunOutputPaths;
 use crate::orchestrator::review::UserQuestion;
-use crate::world::io::event_sink::EventSink;
+use crate::world::io::event_sink::{EventSink, sleep_until_due};
 use crate::world::store::redact::Redactor;
 
 /// All sinks of a run, and where its questions are asked.
@@ -68,12 +70,11 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             OutputMode::Streams => Self::with_terminal(if let Some(settings) = dashboard {
                 RunTerminal::with_dashboard(output, settings, DashboardSource::Run)
             } else {
-                let lines = RunRenderer::new(output);
-                RunTerminal::with_lines(if arguments.display.quiet {
-                    lines.with_quiet()
-                } else {
-                    lines
-                })
+                let mut lines = RunRenderer::new(output);
+                if arguments.display.quiet {
+                    lines.set_detail(LineDetail::Quiet);
+                }
+                RunTerminal::with_lines(lines)
             }),
         })
     }
@@ -137,18 +138,42 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         }
     }
 
-    /// Handles an input of the dashboard. Returns the message to the agents that it completes.
-    pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<Option<String>> {
+    /// Handles an input of the dashboard, which may cancel `stop`. Returns the message to the
+    /// agents that it completes.
+    pub(crate) fn on_input(
+        &mut self,
+        input: &DashboardInput,
+        stop: &CancellationToken,
+    ) -> Result<Option<String>> {
         let Some(terminal) = &mut self.terminal else {
             return Ok(None);
         };
         Ok(match terminal.on_input(input)? {
             DashboardInputEffect::Send(line) => Some(line),
+            DashboardInputEffect::Stop => {
+                stop.cancel();
+                None
+            }
             DashboardInputEffect::Stay
             | DashboardInputEffect::LeaveToLines
             // Only the dashboard of a record can be quit; a run continues.
             | DashboardInputEffect::Quit => None,
         })
+    }
+
+    /// Lets the user look at the dashboard of a run of a session that is over, until they leave it
+    /// or `stop` is cancelled.
+    pub(crate) async fn show_end(&mut self, stop: &CancellationToken) -> Result<()> {
+        while self.terminal.as_ref().is_some_and(RunTerminal::is_over) {
+            let due = self.due();
+            tokio::select! {
+                input = self.next_input() => drop(self.on_input(&input, stop)?),
+                () = sleep_until_due(due) => {}
+                () = stop.cancelled() => break,
+            }
+            self.on_due(Duration::ZERO)?;
+        }
+        Ok(())
     }
 
     /// Returns whether the dashboard is open, which reads the terminal then.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::{Dashboard, DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::output::CliOutput;
-use crate::cli::render::RunRenderer;
+use crate::cli::render::{LineDetail, RunRenderer};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
@@ -56,6 +56,13 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     /// Returns whether the dashboard is open.
     pub(crate) fn has_dashboard(&self) -> bool {
         self.dashboard.is_some()
+    }
+
+    /// Returns whether the dashboard stays open although the run is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.dashboard
+            .as_ref()
+            .is_some_and(|dashboard| dashboard.is_over())
     }
 
     /// Returns the output for questions in lines.
@@ -112,7 +119,9 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         };
         let effect = dashboard.on_input(input, self.lines.output());
         match &effect {
-            DashboardInputEffect::Stay | DashboardInputEffect::Send(_) => {}
+            DashboardInputEffect::Stay
+            | DashboardInputEffect::Send(_)
+            | DashboardInputEffect::Stop => {}
             DashboardInputEffect::LeaveToLines => self.leave_dashboard()?,
             DashboardInputEffect::Quit => self.close_dashboard(),
         }
@@ -130,6 +139,9 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         self.unsent_message = dashboard_rest.unsent_message;
         let mut outcome = Ok(());
         let lines = &mut self.lines;
+        if dashboard.has_seen_end() {
+            lines.set_detail(LineDetail::Outcome);
+        }
         let omitted_count = dashboard.for_each_event(|event, elapsed| {
             let result = lines.on_event(event, elapsed);
             // The first error counts.

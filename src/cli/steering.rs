@@ -2,10 +2,13 @@
 //! directory of `--inbox-dir` to the run.
 
 use std::future::pending;
+use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{MessageRecipient, UserMessage, UserMessageSender};
+use crate::cli::output::CliOutput;
 use crate::cli::typed_message::{TypedMessageLine, parse_message, reason_against_sending};
 use crate::config::diagnostic::quote;
 use crate::error::Result;
@@ -13,8 +16,19 @@ use crate::event::InputChannel;
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::text::escape_name;
+use crate::world::io::clock::Stopwatch;
 use crate::world::io::message_inbox::{InboxItem, InboxMessage, MessageInbox};
 use crate::world::io::terminal_input::{TerminalInput, TypedInput};
+use crate::world::io::terminal_mode::{has_input, read_keys};
+
+/// Time without a key after which a key answers a question: what is typed before was meant for
+/// something else.
+const ANSWER_PAUSE: Duration = Duration::from_millis(700);
+/// Interval at which a question checks whether it is over.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// What Escape and Ctrl-D send.
+const ESCAPE: u8 = 0x1b;
+const END_OF_INPUT: u8 = 0x04;
 
 /// Where messages to a run come from.
 #[derive(Debug)]
@@ -27,6 +41,8 @@ pub(crate) struct SteeringInput {
     pub(crate) keyboard: Option<TerminalInput>,
     /// What is being typed.
     pub(crate) line: TypedMessageLine,
+    /// When the escape character that came last is the key Esc.
+    pub(crate) escape_ends: Option<Instant>,
 }
 
 /// What reads the keyboard while a run works.
@@ -54,12 +70,13 @@ impl SteeringInput {
             inbox: inbox.map(MessageInbox::open).transpose()?,
             keyboard,
             line: TypedMessageLine::default(),
+            escape_ends: None,
         })
     }
 
     /// Waits for input and sends the message that it completes; returns warnings about what was
     /// not sent. After `stop` is cancelled, or with another reader, nothing more is read from the
-    /// terminal. Cancel-safe.
+    /// terminal. Esc twice cancels it. Cancel-safe.
     pub(crate) async fn forward(
         &mut self,
         stop: &CancellationToken,
@@ -72,8 +89,30 @@ impl SteeringInput {
                 InboxItem::Warning(warning) => vec![warning],
             },
             () = wait_for_keys(self.keyboard.as_mut()), if reads_keys => {
-                self.read_keys(stop)
+                let warnings = self.read_keys(stop);
+                self.escape_ends = self.escape_end();
+                self.stop_if_escaped(stop);
+                warnings
             }
+            () = wait_until(self.escape_ends), if reads_keys => {
+                self.escape_ends = None;
+                self.line.end_escape();
+                self.stop_if_escaped(stop);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns when an escape character that came last is the key Esc.
+    fn escape_end(&self) -> Option<Instant> {
+        let keyboard = self.keyboard.as_ref()?;
+        let is_open = self.line.is_after_escape();
+        is_open.then(|| Instant::now().checked_add(keyboard.escape_delay()))?
+    }
+
+    fn stop_if_escaped(&self, stop: &CancellationToken) {
+        if self.line.is_escaped_twice() {
+            stop.cancel();
         }
     }
 
@@ -92,6 +131,39 @@ impl SteeringInput {
         };
         let warning = typed_line.and_then(|line| self.send_line(&line));
         warning.into_iter().collect()
+    }
+
+    /// Returns the next key that answers a question: one that is typed by itself, on an empty line,
+    /// after [`ANSWER_PAUSE`] without a key. What is typed before is text of the line. Returns
+    /// `None` if `is_over` becomes true, or the input ends.
+    pub(crate) fn next_answer_key(
+        &mut self,
+        is_over: &dyn Fn() -> bool,
+        output: &mut CliOutput<'_>,
+    ) -> Option<char> {
+        let mut since_key = Stopwatch::start();
+        while !is_over() {
+            if !has_input(POLL_INTERVAL) {
+                continue;
+            }
+            let keys = read_keys()?;
+            if self.line.is_empty()
+                && since_key.elapsed() >= ANSWER_PAUSE
+                && let Ok(&[key]) = <&[u8; 1]>::try_from(keys.as_slice())
+                && key != ESCAPE
+            {
+                return (key != END_OF_INPUT).then(|| char::from(key).to_ascii_lowercase());
+            }
+            since_key = Stopwatch::start();
+            let message = self.line.push(&keys);
+            if let Some(warning) = message.and_then(|line| self.send_line(&line)) {
+                output.warning(&warning);
+            }
+            if let Some(text) = self.line.display_text() {
+                output.transient(&text);
+            }
+        }
+        None
     }
 
     /// Adds what another reader of the keyboard left to the line that is being typed, and sends the
@@ -169,6 +241,14 @@ impl SteeringInput {
 async fn next_item(inbox: Option<&mut MessageInbox>) -> InboxItem {
     match inbox {
         Some(inbox) => inbox.next().await,
+        None => pending().await,
+    }
+}
+
+/// Waits until `time`; forever without one.
+async fn wait_until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
         None => pending().await,
     }
 }

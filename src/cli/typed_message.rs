@@ -20,6 +20,9 @@ const CTRL_W: char = '\u{17}';
 /// Beginning of what a special key, such as an arrow, sends.
 const ESCAPE: char = '\u{1b}';
 
+/// What the first Esc says.
+pub(crate) const ESCAPE_NOTE: &str = "press Esc again to stop; the best answer so far is kept";
+
 /// The line that is being typed.
 #[derive(Debug)]
 pub(crate) struct TypedMessageLine {
@@ -29,6 +32,8 @@ pub(crate) struct TypedMessageLine {
     /// The beginning of a character that is not complete yet.
     partial_character: Vec<u8>,
     escape_state: EscapeState,
+    /// How often Esc was pressed since the last other key.
+    escapes: u32,
 }
 
 /// Position in the sequence that a special key sends.
@@ -58,6 +63,7 @@ impl TypedMessageLine {
             bytes_max,
             partial_character: Vec::new(),
             escape_state: EscapeState::default(),
+            escapes: 0,
         }
     }
 
@@ -90,11 +96,33 @@ impl TypedMessageLine {
             (EscapeState::AfterEscape, '[' | 'O') | (EscapeState::Parameters, '0'..='9' | ';') => {
                 EscapeState::Parameters
             }
-            (EscapeState::AfterEscape | EscapeState::Parameters, _) => EscapeState::None,
+            // Esc twice, or Alt with a key, which is no command here.
+            (EscapeState::AfterEscape, key) => {
+                self.end_escape();
+                return self.press(key);
+            }
+            (EscapeState::Parameters, _) => EscapeState::None,
         };
     }
 
+    /// Returns whether the last key was Esc, or the beginning of a key that follows at once.
+    pub(crate) fn is_after_escape(&self) -> bool {
+        self.escape_state == EscapeState::AfterEscape
+    }
+
+    /// Takes the escape character that came last for the key Esc, because nothing followed it.
+    pub(crate) fn end_escape(&mut self) {
+        self.escape_state = EscapeState::None;
+        self.escapes = self.escapes.saturating_add(1);
+    }
+
+    /// Returns whether Esc was pressed twice without another key in between.
+    pub(crate) fn is_escaped_twice(&self) -> bool {
+        self.escapes > 1
+    }
+
     fn edit(&mut self, key: char) {
+        self.escapes = 0;
         if BACKSPACE.contains(&key) {
             self.text.pop();
         } else if key == CTRL_U {
@@ -110,8 +138,16 @@ impl TypedMessageLine {
         }
     }
 
+    /// Returns whether nothing was typed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Returns what is to be shown of the line; `None` if it is empty.
     pub(crate) fn display_text(&self) -> Option<String> {
+        if self.escapes == 1 {
+            return Some(ESCAPE_NOTE.to_owned());
+        }
         if self.text.is_empty() {
             return None;
         }
@@ -238,8 +274,24 @@ mod tests {
         check(&["one two\u{17}three\n"], Some("one three"), "");
         check(&["a\u{1b}[A\u{1b}OP\u{1b}[1;5Cb\u{7}\n"], Some("ab"), "");
         check(&["\u{1b}", "[", "Ax\n"], Some("x"), "");
+        check(&["\u{1b}be brief\n"], Some("be brief"), "");
         check(&[" \n", "\n\n", "x"], None, "x");
         check(&["one\ntwo\n", "three"], Some("one\ntwo"), "three");
+    }
+
+    #[test]
+    fn escape_counts_if_nothing_follows_it_and_no_other_key_comes_between() {
+        let mut line = TypedMessageLine::default();
+        line.push(b"ab\x1b");
+        assert!(line.is_after_escape() && !line.is_escaped_twice());
+        line.end_escape();
+        assert_eq!(line.display_text().as_deref(), Some(ESCAPE_NOTE));
+        line.push(b"c\x1b");
+        line.end_escape();
+        assert!(!line.is_escaped_twice());
+        line.push(b"\x1b\x1b");
+        assert!(line.is_escaped_twice());
+        assert_eq!(line.take_text(), "abc");
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub enum RunEvent {
         agents: Vec<AgentId>,
         /// The number of restarts before it; 0 for the first coordination.
         restart: u32,
+        /// The directory of the user, to which people read paths relative.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwd: Option<Arc<str>>,
     },
     /// The setup command begins to run, before any agent works.
     SetupStarted {

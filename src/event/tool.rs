@@ -44,6 +44,10 @@ pub enum ToolEvent {
         /// The result for the model, shortened; for a command, its exit and the first line of its
         /// output.
         summary: String,
+        /// The size of a result that succeeded, such as `120 lines` or `+3 −1`; `None` if it says
+        /// nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        measure: Option<String>,
         /// The whole result for the model, if the summary is shortened; only in the event log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Arc<str>>,

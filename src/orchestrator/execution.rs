@@ -224,6 +224,7 @@ impl RunExecution {
             team,
             models: request.models,
             task,
+            cwd: turn_context.cwd.to_string().into(),
             messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
             stop: shutdown.graceful,

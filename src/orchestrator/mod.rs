@@ -100,6 +100,8 @@ pub struct PreparedTurn {
     pub models: ModelsByAgent,
     /// The user's task.
     pub task: TaskPrompt,
+    /// The user's current directory.
+    pub cwd: Arc<str>,
     /// What is spent, and the limits.
     pub ledger: Arc<Mutex<BudgetLedger>>,
     /// Takes the snapshots of answers.
@@ -241,6 +243,7 @@ impl PreparedTurn {
             question,
             agents,
             restart,
+            cwd: Some(Arc::clone(&self.cwd)),
         })
         .await;
     }

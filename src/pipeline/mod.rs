@@ -253,6 +253,7 @@ impl PipelineRun {
             question,
             agents: self.working_agents(),
             restart: 0,
+            cwd: Some(self.context.base.to_string().into()),
         });
         self.events.emit(event).await;
         for message in self.context.notes.clone() {

@@ -340,6 +340,7 @@ mod tests {
             question: "?".into(),
             agents: vec![agent("b"), agent("a")],
             restart: 0,
+            cwd: None,
         })
     }
 

@@ -13,6 +13,7 @@ use crate::event::{
 use crate::id::{AgentId, AnswerLabel, SubagentId};
 use crate::run_view::EventPosition;
 use crate::run_view::timeline::SpanKind;
+use crate::run_view::tool_call::{CALL_CHARS_MAX, ToolCallOutcome, ToolCallView};
 use crate::run_view::transcript::{EntryKind, Transcript};
 use crate::spending::totals::RequestTotals;
 use crate::text::{count_noun, single_line};
@@ -21,8 +22,6 @@ use crate::tools::workflow::{NEW_ANSWER, VOTE};
 
 /// Maximum number of tool calls that are kept for an overview.
 pub const CALLS_MAX: usize = 12;
-/// Maximum length of the arguments or the result of a tool call, in characters.
-const CALL_CHARS_MAX: usize = 240;
 /// Length to which the end of a reply is cut, in bytes: small enough that few pieces cut it.
 const REPLY_TAIL_BYTES_KEPT: usize = 8 * 1024;
 /// Length at which the end of a reply is cut, in bytes.
@@ -66,6 +65,9 @@ pub struct AgentView {
     /// Whether it has answered or voted in a ballot that is open, and not begun anything since.
     #[serde(skip)]
     waits_for_others: bool,
+    /// The directory of the user, to which paths are shown relative.
+    #[serde(skip)]
+    cwd: Option<Arc<str>>,
 }
 
 /// What an agent does now.
@@ -113,50 +115,6 @@ pub enum AgentActivity {
     Checking(String),
     /// It dropped out for this reason.
     DroppedOut(String),
-}
-
-/// A tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ToolCallView {
-    /// The id of the call in the conversation; empty for a native tool of an external agent.
-    #[serde(skip)]
-    call_id: String,
-    /// The tool.
-    pub tool: String,
-    /// The arguments, shortened to one line.
-    pub arguments: String,
-    /// Whether it runs, or how it ended.
-    #[serde(flatten)]
-    pub outcome: ToolCallOutcome,
-    /// When it began, in milliseconds after the start of the run.
-    pub started_ms: u64,
-    /// How long it took, in milliseconds; `None` while it runs.
-    pub elapsed_ms: Option<u64>,
-}
-
-/// Whether a tool call runs, or how it ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum ToolCallOutcome {
-    /// It runs.
-    Running,
-    /// It succeeded.
-    Succeeded {
-        /// The result, shortened to one line.
-        summary: String,
-    },
-    /// It failed.
-    Failed {
-        /// The result, shortened to one line.
-        summary: String,
-    },
-    /// The gate denied it.
-    Denied {
-        /// The reason.
-        reason: String,
-        /// The rule that denied it, if one did.
-        rule: Option<String>,
-    },
 }
 
 /// The end of a streamed reply.
@@ -221,11 +179,13 @@ impl AgentView {
             transcript: Transcript::default(),
             has_open_request: false,
             waits_for_others: false,
+            cwd: None,
         }
     }
 
     /// Starts a coordination, in which the agent has no plan and has neither answered nor voted.
-    pub(super) fn start_coordination(&mut self, at: EventPosition) {
+    pub(super) fn start_coordination(&mut self, cwd: Option<&Arc<str>>, at: EventPosition) {
+        self.cwd = cwd.cloned();
         self.answer = None;
         self.vote = None;
         self.plan = None;
@@ -309,6 +269,18 @@ impl AgentView {
             | AgentActivity::RateLimited { .. }
             | AgentActivity::DroppedOut(_) => None,
         }
+    }
+
+    /// Returns its last tool call of this id.
+    pub fn call(&self, call_id: &str) -> Option<&ToolCallView> {
+        let mut newest_first = self.calls.iter().rev();
+        newest_first.find(|call| call.call_id == call_id)
+    }
+
+    /// Returns the tool call that runs; of several, the last.
+    pub fn running_call(&self) -> Option<&ToolCallView> {
+        let mut newest_first = self.calls.iter().rev();
+        newest_first.find(|call| call.outcome == ToolCallOutcome::Running)
     }
 
     /// Returns whether a request to its model has started and not ended.
@@ -472,30 +444,10 @@ impl AgentView {
 
     fn apply_tool_event(&mut self, event: &ToolEvent, at: EventPosition) {
         match event {
-            ToolEvent::ToolCalled {
-                call_id,
-                tool,
-                arguments,
-                denied,
-                rule,
-                ..
-            } => {
-                let outcome = call_outcome(denied.as_deref(), rule.as_ref());
-                self.start_call(call_id, tool, arguments, outcome, at);
-            }
-            ToolEvent::NativeToolCall {
-                tool,
-                detail,
-                denied,
-                ..
-            } => {
-                let outcome = match denied {
-                    Some(_) => call_outcome(denied.as_deref(), None),
-                    None => ToolCallOutcome::Succeeded {
-                        summary: String::new(),
-                    },
-                };
-                self.start_call("", tool, detail, outcome, at);
+            ToolEvent::ToolCalled { .. } | ToolEvent::NativeToolCall { .. } => {
+                if let Some(call) = ToolCallView::from_event(event, self.cwd.as_deref(), at) {
+                    self.start_call(call, at);
+                }
             }
             ToolEvent::ToolFinished { .. } => self.finish_call(event, at),
             ToolEvent::PlanUpdated { entries, .. } => {
@@ -579,19 +531,11 @@ impl AgentView {
                 | ModelEvent::ContextCompacted { .. } => {}
             },
             SubagentEvent::SubagentTool {
-                event:
-                    ToolEvent::ToolCalled {
-                        tool,
-                        arguments,
-                        denied,
-                        ..
-                    },
+                event: call @ ToolEvent::ToolCalled { .. },
                 ..
             } => {
-                let arguments = single_line(arguments, CALL_CHARS_MAX);
-                push(EntryKind::Call, &format!("{tool} {arguments}"));
-                if let Some(reason) = denied {
-                    push(EntryKind::Denial, reason);
+                if let Some(call) = ToolCallView::from_event(call, self.cwd.as_deref(), at) {
+                    push(EntryKind::Call, &call.sentence());
                 }
             }
             SubagentEvent::SubagentTool { .. } => {}
@@ -602,35 +546,15 @@ impl AgentView {
         }
     }
 
-    fn start_call(
-        &mut self,
-        call_id: &str,
-        tool: &str,
-        arguments: &str,
-        outcome: ToolCallOutcome,
-        at: EventPosition,
-    ) {
-        let is_running = outcome == ToolCallOutcome::Running;
-        let arguments = single_line(arguments, CALL_CHARS_MAX);
-        let call = format!("{tool} {arguments}");
-        self.transcript.push(EntryKind::Call, &call, at);
-        if let ToolCallOutcome::Denied { reason, .. } = &outcome {
-            self.transcript.push(EntryKind::Denial, reason, at);
+    fn start_call(&mut self, call: ToolCallView, at: EventPosition) {
+        self.transcript.push(EntryKind::Call, &call.sentence(), at);
+        if call.outcome == ToolCallOutcome::Running {
+            self.set_activity(AgentActivity::RunningTool(call.tool.clone()), at);
         }
         if self.calls.len() == CALLS_MAX {
             self.calls.pop_front();
         }
-        self.calls.push_back(ToolCallView {
-            call_id: call_id.to_owned(),
-            tool: tool.to_owned(),
-            arguments,
-            outcome,
-            started_ms: at.elapsed_ms,
-            elapsed_ms: (!is_running).then_some(0),
-        });
-        if is_running {
-            self.set_activity(AgentActivity::RunningTool(tool.to_owned()), at);
-        }
+        self.calls.push_back(call);
     }
 
     fn finish_call(&mut self, event: &ToolEvent, at: EventPosition) {
@@ -639,6 +563,7 @@ impl AgentView {
             success,
             denied,
             summary,
+            measure,
             elapsed_ms,
             ..
         } = event
@@ -672,8 +597,8 @@ impl AgentView {
         let ended_call = newest_first
             .find(|call| call.call_id == *call_id && call.outcome == ToolCallOutcome::Running);
         if let Some(call) = ended_call {
-            call.outcome = outcome;
-            call.elapsed_ms = Some(*elapsed_ms);
+            call.finish(outcome, measure.as_deref(), *elapsed_ms);
+            self.transcript.amend_call(&call.text, call.sentence());
         }
         self.resume_calls(at);
     }
@@ -682,9 +607,7 @@ impl AgentView {
     /// program whose own call has just ended. Without one, it waits for its model again or is
     /// idle.
     fn resume_calls(&mut self, at: EventPosition) {
-        let mut newest_first = self.calls.iter().rev();
-        let running_call = newest_first.find(|call| call.outcome == ToolCallOutcome::Running);
-        match running_call.map(|call| call.tool.clone()) {
+        match self.running_call().map(|call| call.tool.clone()) {
             Some(tool) => self.set_activity(AgentActivity::RunningTool(tool), at),
             None => self.end_activity(at),
         }
@@ -788,13 +711,4 @@ fn preparation_activity(subagent: &SubagentId, event: &ModelEvent) -> Option<Age
         | ModelEvent::ModelFallback { .. }
         | ModelEvent::ContextCompacted { .. } => None,
     }
-}
-
-/// Returns the outcome of a call that begins: it runs, unless it was denied for the reason
-/// `denied`.
-fn call_outcome(denied: Option<&str>, rule: Option<&String>) -> ToolCallOutcome {
-    denied.map_or(ToolCallOutcome::Running, |reason| ToolCallOutcome::Denied {
-        reason: reason.to_owned(),
-        rule: rule.cloned(),
-    })
 }

@@ -31,6 +31,7 @@ pub mod delivery;
 pub mod overview;
 pub mod pipeline;
 pub mod timeline;
+pub mod tool_call;
 pub mod transcript;
 
 /// Maximum number of warnings that are kept; later ones are counted.
@@ -160,6 +161,13 @@ impl RunView {
         self.agents.iter().position(|agent| agent.id == *id)
     }
 
+    /// Returns the number of the agent with this id, as the labels of its answers have it: agents
+    /// are numbered by their names, from 1.
+    pub fn agent_number(&self, id: &AgentId) -> usize {
+        let before = self.agents.iter().filter(|agent| agent.id < *id);
+        before.count().saturating_add(1)
+    }
+
     /// Returns the answers, the votes and the winner.
     pub fn ballot(&self) -> &BallotView {
         &self.ballot
@@ -258,7 +266,11 @@ impl RunView {
                 question,
                 agents,
                 restart,
-            } => self.start_coordination(question, agents, *restart, at),
+                cwd,
+            } => {
+                self.run.cwd.clone_from(cwd);
+                self.start_coordination(question, agents, *restart, at);
+            }
             RunEvent::LimitMet { agent, limit } => match agent {
                 Some(agent) => self.add_warning(&format!("{agent} reached its limit: {limit}"), at),
                 None => self.add_warning(limit, at),
@@ -317,7 +329,7 @@ impl RunView {
             let position = previous_agents.iter().position(|agent| agent.id == *id);
             let agent = position.map(|index| previous_agents.swap_remove(index));
             let mut agent = agent.unwrap_or_else(|| AgentView::new(id.clone()));
-            agent.start_coordination(at);
+            agent.start_coordination(self.run.cwd.as_ref(), at);
             self.agents.push(agent);
         }
         self.ballot = BallotView::new(agents);

@@ -74,6 +74,9 @@ pub struct RunOverview {
     pub sandbox: Vec<SandboxNote>,
     /// The last progress message of an MCP server.
     pub server_progress: Option<String>,
+    /// The directory of the user.
+    #[serde(skip)]
+    pub cwd: Option<Arc<str>>,
 }
 
 /// A message of the user.

@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::run_view::agent::{AgentActivity, CALLS_MAX, ToolCallOutcome};
+use crate::run_view::agent::{AgentActivity, CALLS_MAX};
 use crate::run_view::timeline::SpanKind;
+use crate::run_view::tool_call::ToolCallOutcome;
 use crate::run_view::transcript::{EntryKind, TRANSCRIPT_BYTES_MAX};
 
 /// Time between two events, in milliseconds.
@@ -468,8 +469,7 @@ fn a_transcript_joins_the_pieces_of_a_reply_and_separates_replies() {
         [
             (EntryKind::Text, "one two"),
             (EntryKind::Text, "three"),
-            (EntryKind::Call, "write_file {\"path\":\"f\"}"),
-            (EntryKind::Denial, "no"),
+            (EntryKind::Call, "write f  denied [outside]: no"),
         ]
     );
 }

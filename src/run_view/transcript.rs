@@ -14,6 +14,9 @@ pub const TRANSCRIPT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum length of one entry, in bytes; a longer text continues in another entry.
 pub const ENTRY_BYTES_MAX: usize = 16 * 1024;
 
+/// Number of the last entries among which a call is found that has ended.
+const ENTRIES_AMENDED_MAX: usize = 64;
+
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,6 +77,17 @@ impl Transcript {
     pub(super) fn push(&mut self, kind: EntryKind, text: &str, at: EventPosition) {
         self.is_open = false;
         self.add(kind, text, at);
+    }
+
+    /// Replaces the text of the last call that has this one, if it is among the last entries.
+    pub(super) fn amend_call(&mut self, text: &str, new_text: String) {
+        let last_entries = self.entries.iter_mut().rev().take(ENTRIES_AMENDED_MAX);
+        let mut calls = last_entries.filter(|entry| entry.kind == EntryKind::Call);
+        if let Some(entry) = calls.find(|entry| entry.text == text) {
+            self.byte_count = self.byte_count.saturating_add(new_text.len());
+            self.byte_count = self.byte_count.saturating_sub(text.len());
+            entry.text = new_text;
+        }
     }
 
     /// Appends a streamed piece to the reply of the same kind, or begins one.

@@ -130,6 +130,15 @@ pub fn count_noun(count: usize, noun: &str) -> String {
     }
 }
 
+/// Formats a short duration: `3 ms`, `1.2 s`, `75 s`.
+pub fn format_short(elapsed_ms: u64) -> String {
+    match elapsed_ms {
+        0..1000 => format!("{elapsed_ms} ms"),
+        1000..10_000 => format!("{}.{} s", elapsed_ms / 1000, elapsed_ms / 100 % 10),
+        _ => format!("{} s", elapsed_ms / 1000),
+    }
+}
+
 /// Joins items with commas.
 pub fn join_with_commas<T: ToString>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();
@@ -178,6 +187,13 @@ mod tests {
         assert_eq!(single_line("a\n  b\tc", 10), "a b c");
         assert_eq!(single_line("äöüß", 3), "äöü…");
         assert_eq!(single_line("", 3), "");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(format_short(7), "7 ms");
+        assert_eq!(format_short(1234), "1.2 s");
+        assert_eq!(format_short(75_000), "75 s");
     }
 
     #[test]

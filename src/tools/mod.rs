@@ -22,6 +22,7 @@ pub mod spec;
 pub mod text_calls;
 pub mod portable_schema;
 pub mod aliases;
+pub mod call_text;
 pub mod workflow;
 
 #[cfg(test)]

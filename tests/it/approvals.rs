@@ -32,7 +32,7 @@ const WRITES_TWICE: &str = "
 - {text: done, repeat: true}
 ";
 /// End of the terminal's approval prompt.
-const APPROVAL_PROMPT: &str = "[o]nce, this [s]ession, [a]lways";
+const APPROVAL_PROMPT: &str = "[o]nce, for this [s]ession, [A]lways";
 /// File of persistent approvals, in the home directory.
 const APPROVALS_FILE: &str = ".massgen/consents.json";
 
@@ -92,7 +92,7 @@ fn logged_answers(project: &Project) -> Vec<Value> {
 }
 
 /// Returns the answers to all approval requests, in order.
-fn approval_answers(project: &Project) -> Vec<Value> {
+pub(crate) fn approval_answers(project: &Project) -> Vec<Value> {
     let answers = logged_answers(project);
     let answers = answers.iter();
     answers
@@ -126,14 +126,15 @@ fn a_person_is_asked_each_time_and_may_refuse() {
     terminal.wait_for_output("a asks to use write_file:");
     terminal.wait_for_output("write `a.txt` in the workspace");
     terminal.wait_for_output("`ask: write_file(*.txt)`");
-    terminal.type_keys("x\r");
-    terminal.wait_for_output("type o, s, a or n");
-    terminal.type_keys("o\r");
+    // Enter and other keys answer nothing.
+    terminal.type_answer("\r");
+    terminal.type_answer("x");
+    terminal.type_answer("o");
     terminal.wait(
         || count_shown(&terminal, "a asks to use") == 2,
         || "a second question".to_owned(),
     );
-    terminal.type_keys("n\r");
+    terminal.type_answer("n");
     terminal.wait_for_output("the user refuses it");
     let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
@@ -142,19 +143,39 @@ fn a_person_is_asked_each_time_and_may_refuse() {
 }
 
 #[test]
-fn input_typed_before_an_approval_request_is_discarded() {
+fn a_refusal_can_tell_the_agent_what_to_do_instead() {
+    let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
+    terminal.wait_for_output(APPROVAL_PROMPT);
+    terminal.type_answer("t");
+    terminal.wait_for_output("what should a do instead?");
+    terminal.type_keys("write no file\r");
+    terminal.wait_for_output("you to a: write no file");
+    terminal.wait(
+        || count_shown(&terminal, APPROVAL_PROMPT) == 2,
+        || "a second question".to_owned(),
+    );
+    terminal.type_answer("n");
+    let project = terminal.wait_for_end(0);
+    assert_eq!(approval_answers(&project), ["no", "no"]);
+}
+
+#[test]
+fn keys_before_and_beside_an_approval_request_are_text() {
     let late = WRITES_TWICE.replacen("- calls", "- delay_ms: 6000\n  calls", 1);
     let mut terminal = Terminal::open(project(&late), 100);
     terminal.wait_for_output("waiting for a");
     terminal.type_keys("a\ro\ro");
     terminal.wait_for_output(APPROVAL_PROMPT);
-    // Two answers at once: the second must not answer the next question.
-    terminal.type_keys("o\rs\r");
+    // On a line with text, a key is text.
+    terminal.type_answer("o");
+    terminal.wait_for_output("you: oo");
+    terminal.type_answer("\u{15}");
+    terminal.type_answer("o");
     terminal.wait(
         || count_shown(&terminal, APPROVAL_PROMPT) == 2,
         || "a second question".to_owned(),
     );
-    terminal.type_keys("n\r");
+    terminal.type_answer("n");
     terminal.wait_for_output("the user refuses it");
     let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
@@ -166,7 +187,7 @@ fn input_typed_before_an_approval_request_is_discarded() {
 fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
     terminal.wait_for_output(APPROVAL_PROMPT);
-    terminal.type_keys("s\r");
+    terminal.type_answer("s");
     terminal.wait_for_output("done: ");
     assert_eq!(count_shown(&terminal, "a asks to use"), 1);
     let finished_project = terminal.wait_for_end(0);
@@ -190,7 +211,7 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(project.args(["task"]), 100);
     terminal.wait_for_output(APPROVAL_PROMPT);
-    terminal.type_keys("a\r");
+    terminal.type_answer("a");
     let project = terminal.wait_for_end(0);
     let stored_rules = fs::read_to_string(project.home(APPROVALS_FILE)).unwrap();
     assert!(stored_rules.contains("out/a.txt"), "{stored_rules}");
@@ -230,7 +251,7 @@ fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
     assert!(!output.contains("\u{1b}[2J\u{1b}]0;x"), "{output:?}");
     assert!(!output.contains('\u{202e}'), "{output:?}");
     assert!(output.contains(r"\u{1b}[2J"), "{output:?}");
-    terminal.type_keys("n\r");
+    terminal.type_answer("n");
     let _project = terminal.wait_for_end(0);
 }
 
@@ -413,18 +434,18 @@ fn a_long_command_is_approved_with_its_end_and_its_directory_in_sight() {
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
     let mut terminal = Terminal::open(project.args(["task", "--cwd-context", "ro"]), 100);
-    terminal.wait_for_output("[v]iew all of it");
+    terminal.wait_for_output("[v]iew all");
     let question = terminal.all_output();
     assert!(question.contains("in the workspace of `a`"), "{question}");
     assert!(question.contains("command: echo a"), "{question}");
     assert!(question.contains("rows not shown"), "{question}");
     assert_eq!(question.matches("the-end").count(), 1, "{question}");
-    terminal.type_keys("v\r");
+    terminal.type_answer("v");
     terminal.wait(
         || count_shown(&terminal, "the-end") == 2,
         || "all of the command".to_owned(),
     );
-    terminal.type_keys("n\r");
+    terminal.type_answer("n");
     let _project = terminal.wait_for_end(0);
 }
 

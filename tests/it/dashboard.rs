@@ -11,6 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::approvals::approval_answers;
 use crate::project::Project;
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::{CTRL_C, ENTER, ESCAPE, TAB, Terminal};
@@ -25,7 +26,7 @@ const CLEARS_LINE: &str = "\u{1b}[2K";
 const WHEEL_SENDS_KEYS: &str = "\u{1b}[?1007s\u{1b}[?1007h";
 const WHEEL_IS_RESTORED: &str = "\u{1b}[?1007r";
 /// Longer than a question ignores keys.
-const ANSWER_DELAY: Duration = Duration::from_millis(600);
+const ANSWER_DELAY: Duration = Duration::from_millis(900);
 /// How often two runs are compared in which agents may be late.
 const COMPARED_MAX: u32 = 5;
 
@@ -97,15 +98,16 @@ fn several_agents_are_shown_side_by_side_and_the_lines_of_the_run_remain() {
     terminal.wait_for_frame("agent1.1 ann");
     let story = lines_after_dashboard(&terminal, "done: ");
     for line in [
-        "agents: ann, ben",
-        "[ann] answers as agent1.1",
+        "task: Cats or dogs?",
         "winner: ann",
         "done: ",
+        "all of it: massgen logs follow last --dashboard",
     ] {
         assert!(story.contains(line), "{line}\n{story}");
     }
     assert_eq!(story.matches("final: cats").count(), 1, "{story}");
     assert!(!story.contains("I think of"), "{story}");
+    assert!(story.lines().count() < 12, "{story}");
     let _project = terminal.wait_for_end(0);
 }
 
@@ -319,12 +321,14 @@ fn a_message_to_the_agents_is_written_below_the_views() {
     terminal.wait_for_text("you to ben: and small ones");
     assert!(terminal.all_output().contains("\u{1b}[?2004h"));
     terminal.type_keys(CTRL_C);
-    let story = lines_after_dashboard(&terminal, "ended: ");
+    lines_after_dashboard(&terminal, "ended: ");
+    assert!(terminal.all_output().contains("\u{1b}[?2004l"));
+    let project = terminal.wait_for_end(130);
+    let shown = project.retyped(["logs", "show", "last"]).success();
+    let story = shown.stdout();
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
     assert!(story.contains("twice a day please"), "{story}");
-    assert!(terminal.all_output().contains("\u{1b}[?2004l"));
-    let _project = terminal.wait_for_end(130);
 }
 
 #[test]
@@ -351,7 +355,7 @@ fn another_size_is_drawn_from_the_model() {
     );
     assert!(terminal.is_on_alternate_screen());
     terminal.type_keys(CTRL_C);
-    assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
+    assert!(lines_after_dashboard(&terminal, "ended: ").contains("task: "));
     let _project = terminal.wait_for_end(130);
 }
 
@@ -362,7 +366,7 @@ fn signals_give_the_terminal_back() {
         terminal.wait_for_text("waits for its model");
         assert_ne!(terminal.mode(), terminal.mode_before());
         check_terminates(&terminal, signal);
-        assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
+        assert!(lines_after_dashboard(&terminal, "ended: ").contains("task: "));
         terminal.wait(
             || terminal.mode() == terminal.mode_before(),
             || format!("expected the mode {}", terminal.mode_before()),
@@ -459,10 +463,7 @@ fn approval_team(keys: &str) -> Project {
 
 #[test]
 fn a_call_is_approved_in_place() {
-    for (key, outcome) in [
-        ("o", "may use write_file (once)"),
-        ("n", "the user refuses it"),
-    ] {
+    for (key, outcome) in [("o", "once"), ("n", "no")] {
         let mut terminal = Terminal::open(approval_project(), 80);
         terminal.wait_for_text("ann asks to use write_file:");
         terminal.wait_for_text("write `a.txt` in the workspace");
@@ -475,8 +476,9 @@ fn a_call_is_approved_in_place() {
         terminal.wait_for_text("o once");
         sleep(ANSWER_DELAY);
         terminal.type_keys(key);
-        let story = lines_after_dashboard(&terminal, "done: ");
-        assert!(story.contains(outcome), "{story}");
+        lines_after_dashboard(&terminal, "done: ");
+        let project = terminal.wait_for_end(0);
+        assert_eq!(approval_answers(&project), [outcome]);
     }
 }
 
@@ -553,9 +555,9 @@ fn keys_typed_as_a_question_appears_do_not_answer_it() {
     terminal.wait_for_text("o once");
     terminal.type_keys("l");
     // The question is asked again in lines.
-    terminal.wait_for_output("[o]nce, this [s]ession");
+    terminal.wait_for_output("[o]nce, for this [s]ession");
     assert!(!terminal.is_on_alternate_screen());
-    terminal.type_keys("n\r");
+    terminal.type_answer("n");
     terminal.wait_for_output("the user refuses it");
     terminal.wait_for_output("done: ");
 }
@@ -610,7 +612,7 @@ fn a_delivery_is_reviewed_by_file_and_hunk() {
     terminal.type_keys("\t ");
     terminal.wait_for_text("[ ] + new.txt");
     terminal.wait_for_text("selected: 1/2 files, 1/3 hunks");
-    terminal.type_keys("y");
+    terminal.type_answer("y");
     terminal.wait_for_output("done: ");
     let project = terminal.wait_for_end(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
@@ -629,7 +631,8 @@ fn a_delivery_is_only_applied_from_its_review() {
     terminal.type_and_wait("Esc overview", ESCAPE, ">1 ann");
     terminal.type_keys("y");
     terminal.wait_for_text("the delivery waits for your review");
-    terminal.type_keys("dx");
+    terminal.type_keys("d");
+    terminal.type_answer("x");
     let story = lines_after_dashboard(&terminal, "done: ");
     assert!(story.contains("not applied"), "{story}");
     let project = terminal.wait_for_end(0);
@@ -755,10 +758,22 @@ fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("Cats or dogs?\r");
     terminal.wait_for_output(COVERS);
+    // It stays in its end state, whose keys go nowhere else.
+    terminal.wait_for_text("or Enter: back to the prompt");
+    terminal.type_and_wait("or Enter: back to the prompt", "v", "Votes");
+    terminal.type_and_wait("Votes", ESCAPE, "or Enter: back to the prompt");
+    terminal.type_keys("\r");
     terminal.wait_for_output("done: ");
+    terminal.wait_for_output("all of it: /dashboard");
     terminal.wait_for_prompt(&[">"]);
     assert!(!terminal.is_on_alternate_screen());
     terminal.type_keys("And birds?\r");
+    terminal.wait(
+        || terminal.all_output().matches(COVERS).count() == 2,
+        || "a second dashboard".to_owned(),
+    );
+    terminal.wait_for_text("or Enter: back to the prompt");
+    terminal.type_keys("q");
     terminal.wait(
         || terminal.all_output().matches("\ndone: ").count() == 2,
         || "a second turn".to_owned(),

@@ -341,6 +341,32 @@ fn an_error_of_a_turn_ends_nothing() {
 }
 
 #[test]
+fn escape_twice_stops_a_turn_and_swallows_no_key() {
+    let slow = "- {delay_ms: 60000, calls: [{name: new_answer, arguments: {content: done}}]}\n";
+    let mut terminal = session(project(slow));
+    terminal.type_keys("Wait\r");
+    terminal.wait_for_output("waiting for a");
+    terminal.type_keys(ESCAPE);
+    terminal.wait_for_output("press Esc again to stop");
+    terminal.type_keys("be brief");
+    terminal.wait_for_output("you: be brief");
+    terminal.type_keys(ESCAPE);
+    terminal.wait(
+        || {
+            terminal
+                .all_output()
+                .matches("press Esc again to stop")
+                .count()
+                == 2
+        },
+        || "the note again".to_owned(),
+    );
+    terminal.type_keys(ESCAPE);
+    terminal.wait_for_output("ended: ");
+    terminal.wait_for_prompt(&["> be brief"]);
+}
+
+#[test]
 fn the_last_turn_can_be_looked_at() {
     let voting = |answer: &str| crate::scripted_team::answer_replies(answer, "agent1", 0);
     let agents = [
@@ -352,11 +378,15 @@ fn the_last_turn_can_be_looked_at() {
     ));
     terminal.type_keys("/votes\r\r");
     terminal.wait_for_output("this session has no turn yet");
-    wait_for_turn(&mut terminal, "Choose", 1);
+    terminal.type_keys("Choose\r");
+    terminal.wait_for_text("or Enter: back to the prompt");
+    terminal.type_keys("q");
+    terminal.wait_for_output("done: ");
     terminal.type_keys("/votes\r\r");
     terminal.wait_for_output("bob votes for ann");
     terminal.type_keys("/cost\r\r");
     terminal.wait_for_output("ann: 100 tokens read, 7 written");
+    terminal.wait_for_output("session: 1 turn, ");
     terminal.type_keys("/files\r\r");
     terminal.wait_for_output("no file was delivered");
     terminal.type_keys("/inspect\r\r");
@@ -560,7 +590,7 @@ fn a_removed_session_is_reported_and_a_new_one_begins() {
     wait_for_turn(&mut terminal, "Two", 2);
     fs::remove_dir_all(terminal.project().path(".massgen/sessions")).unwrap();
     wait_for_turn(&mut terminal, "Three", 3);
-    terminal.wait_for_output("was removed: starting a new one without its turns");
+    terminal.wait_for_output("was removed: starting a new");
     wait_for_turn(&mut terminal, "Four", 4);
     terminal.type_keys(CTRL_D);
     let project = terminal.wait_for_end(0);

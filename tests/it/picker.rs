@@ -144,7 +144,11 @@ fn the_picker_closes_on_escape_and_ignores_text_that_is_no_path() {
     terminal.wait_for_prompt(&["> @mai"]);
     terminal.type_keys(CTRL_C);
     terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);
-    for typed in ["me@main", "\\@main", "@main ", "@nothinglikeit"] {
+    terminal.type_keys("@nothinglikeit");
+    terminal.wait_for_prompt(&["> @nothinglikeit", "   no file matches"]);
+    terminal.type_keys(CTRL_C);
+    terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);
+    for typed in ["me@main", "\\@main", "@main "] {
         terminal.type_keys(typed);
         terminal.wait_for_prompt(&[format!("> {}", typed.trim_end()).as_str()]);
         terminal.type_keys(CTRL_C);
@@ -258,12 +262,23 @@ fn commands_are_completed_as_they_are_typed() {
         "> /co",
         " > /context  lists open paths; `/context add PATH [write]`, `/context remove N`",
         "   /config   shows the config of the team",
-        "   /cost     shows what the last turn used",
+        "   /cost     shows what the last turn and the session used",
         footer,
     ]);
     terminal.type_keys(DOWN);
     terminal.type_keys(ENTER);
-    terminal.wait_for_prompt(&["> /config"]);
-    terminal.type_keys(ENTER);
     terminal.wait_for_output("type: scripted");
+    assert!(terminal.lines().iter().any(|line| line == "> /config"));
+    // A recalled line opens no list, so that the next key recalls the line before it.
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys("/status\r");
+    terminal.wait(
+        || terminal.all_output().matches("  session").count() == 2,
+        || "the state".to_owned(),
+    );
+    terminal.wait_for_prompt(&[">"]);
+    terminal.type_keys(UP);
+    terminal.wait_for_prompt(&["> /status"]);
+    terminal.type_keys(UP);
+    terminal.wait_for_prompt(&["> /config"]);
 }

@@ -65,6 +65,7 @@ fn start_event(restart: u32) -> Event {
         question: Arc::from("what is this?"),
         agents: vec![agent("zeta"), agent("alpha")],
         restart,
+        cwd: None,
     })
 }
 

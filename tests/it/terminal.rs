@@ -18,6 +18,8 @@ const SCREEN_TIME_MAX: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Number of lines of a terminal.
 const ROWS: u16 = 24;
+/// The pause without a key before one that answers a question; massgen's is shorter.
+const ANSWER_PAUSE: Duration = Duration::from_millis(900);
 /// What the dashboard writes before and after a frame: a terminal shows it when it is whole.
 const FRAME_BEGIN: &[u8] = b"\x1b[?2026h";
 const FRAME_END: &[u8] = b"\x1b[?2026l";
@@ -174,6 +176,12 @@ impl Terminal {
     pub(crate) fn type_keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
+    }
+
+    /// Types a key that answers a question, after the pause that such a key needs.
+    pub(crate) fn type_answer(&mut self, key: &str) {
+        sleep(ANSWER_PAUSE);
+        self.type_keys(key);
     }
 
     /// Types `keys` where `vanishing` is on the screen, and waits until it is no longer there and `shown` is:

@@ -2,19 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { activityText, activityTone, callSubject } from '../../src/cli/web/page/format.js';
-
-const subjects = {
-  'a path of the workspace': ['{"path":"src/a.py","content":"x"}', 'src/a.py'],
-  'the end of a long path': ['{"path":"/home/ann/project/src/a.py"}', '…/src/a.py'],
-  'arguments that were cut in a path': ['{"path":"/home/ann/project/src/a…', '…/src/a…'],
-  'a command': ['{"command":"echo \\"a\\"","timeout":5}', 'echo \\"a\\"'],
-  'other arguments': ['{"pattern":"a","path":"b"}', '{"pattern":"a","path":"b"}'],
-  'malformed arguments': ['path: a', 'path: a'],
-};
-for (const [name, [text, expected]] of Object.entries(subjects)) {
-  test(`a call is named by ${name}`, () => assert.equal(callSubject(text), expected));
-}
+import { activityText, activityTone } from '../../src/cli/web/page/format.js';
 
 test('an agent that waits for personas is not idle', () => {
   const agent = { activity: { state: 'waiting_for_preparation', detail: 'personas' }, vote: null, candidate: null, answer: null };

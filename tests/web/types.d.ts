@@ -17,7 +17,7 @@ type RunSection = {limits?: Limits, task: string, agents: string[], restart: num
   messages?: {number: number, agent: string | null, text: string, shown_to: string[]}[]};
 
 type Activity = {state: string, detail?: any};
-type Call = {tool: string, arguments: string, outcome: 'running' | 'succeeded' | 'failed' | 'denied',
+type Call = {tool: string, arguments: string, text: string, note: string, outcome: 'running' | 'succeeded' | 'failed' | 'denied',
   summary?: string, reason?: string, rule?: string | null, started_ms: number,
   elapsed_ms: number | null};
 type Speech = {kind: string | null, length: number, text: string};

@@ -49,12 +49,14 @@ impl<'b> Canvas<'b> {
     /// Draws at most `room` columns of `text` and returns the column after it.
     fn text(&mut self, mut x: u16, y: u16, text: &str, room: usize, style: Style) -> u16 {
         if !is_printable_ascii(text) {
+            let style = Style::reset().patch(style);
             (x, _) = self.buffer.set_stringn(x, y, text, room, style);
             return x;
         }
         for character in text.chars().take(room) {
             if let Some(cell) = self.buffer.cell_mut((x, y)) {
-                cell.set_char(character).set_style(style);
+                cell.set_char(character)
+                    .set_style(Style::reset().patch(style));
             }
             x = x.saturating_add(1);
         }

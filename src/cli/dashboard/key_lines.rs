@@ -35,7 +35,10 @@ pub(super) const GENERAL_KEYS: [KeyHelp; 8] = [
     ("f", "the answer of the winner"),
     ("Up, Down, PgUp, PgDn, Home, End", "scroll"),
     ("l", "show the rest of the run as lines"),
-    ("Ctrl-C", "stop the run; a second time ends it at once"),
+    (
+        "Esc twice, Ctrl-C",
+        "stop the run; a second Ctrl-C ends it at once",
+    ),
 ];
 /// The keys of one agent in full.
 pub(super) const AGENT_KEYS: [KeyHelp; 4] = [
@@ -54,11 +57,12 @@ pub(super) const REVIEW_KEYS: [KeyHelp; 6] = [
     ("x", "apply nothing"),
 ];
 /// The keys of questions.
-pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
+pub(super) const QUESTION_KEYS: [KeyHelp; 5] = [
     (
         "o, s, A, n",
         "allow a call once, in this session, always; deny it",
     ),
+    ("T", "deny a call, and tell the agent what to do instead"),
     ("k, x", "keep or revert a delivery whose checks failed"),
     ("i, x", "type an answer, or give none"),
     ("z", "read all of the question"),
@@ -99,7 +103,9 @@ fn keys_by_importance(scene: &Scene<'_>) -> Vec<KeyHelp> {
     }
     let mut keys = view_keys(scene);
     if state.view == OpenView::Overview {
-        if scene.is_record {
+        if scene.is_over {
+            keys.push(("q", "or Enter: back to the prompt"));
+        } else if scene.is_record {
             keys.push(("q", "quit"));
         } else {
             keys.push(("l", "lines"));
@@ -115,7 +121,10 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     let esc_effect = if scene.is_record { "quit" } else { "overview" };
     match scene.state.view {
         OpenView::Overview => {
-            let mut keys = vec![("Tab", "agent"), ("Enter", "open")];
+            let mut keys = vec![("Tab", "agent")];
+            if !scene.is_over {
+                keys.push(("Enter", "open"));
+            }
             if scene.has_stages() {
                 keys.push(("p", "stages"));
             }

@@ -9,13 +9,14 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::agent::user_messages::MESSAGE_BYTES_MAX;
-use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
+use crate::cli::dashboard::question::{ANSWER_DELAY_MS, QuestionAnswer, QuestionPanel};
 use crate::cli::dashboard::typed_text::TypedText;
 use crate::cli::dashboard::view_state::{
     ComposerLine, ComposerPurpose, OpenView, SearchState, ViewState,
 };
-use crate::cli::typed_message::reason_against_sending;
+use crate::cli::typed_message::{ESCAPE_NOTE, reason_against_sending};
 use crate::run_view::RunView;
+use crate::run_view::agent::AgentView;
 
 /// Maximum length of a message or an answer, in bytes.
 const COMPOSER_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
@@ -47,8 +48,10 @@ pub(super) enum KeyEffect {
     Suspend,
     /// Show the rest of the run as lines.
     LeaveToLines,
-    /// Close the record.
+    /// Close the record, or the run that is over.
     Quit,
+    /// Stop the run.
+    Stop,
 }
 
 /// The state that a key can change.
@@ -61,7 +64,9 @@ pub(super) struct KeyTarget<'k> {
     pub(super) run: &'k RunView,
     /// The time since the start, in milliseconds.
     pub(super) now_ms: u64,
-    /// Whether this is the record of a run.
+    /// Whether this is a run that is over.
+    pub(super) is_over: bool,
+    /// Whether this is the record of a run, or a run that is over.
     pub(super) is_record: bool,
 }
 
@@ -83,7 +88,9 @@ impl KeyTarget<'_> {
                 return effect;
             }
         }
-        self.press_plain(key.code)
+        let effect = self.press_plain(key.code);
+        self.state.last_key_ms = Some(self.now_ms);
+        effect
     }
 
     /// Returns whether a message, an answer or a search is being typed.
@@ -94,7 +101,10 @@ impl KeyTarget<'_> {
 
     /// Applies a key without modifiers.
     fn press_plain(&mut self, code: KeyCode) -> KeyEffect {
-        self.state.note = None;
+        let last_note = self.state.note.take();
+        if last_note == Some(ESCAPE_NOTE) && code == KeyCode::Esc {
+            return KeyEffect::Stop;
+        }
         if self.state.composer.is_some() {
             return self.type_in_composer(code);
         }
@@ -139,7 +149,13 @@ impl KeyTarget<'_> {
             return None;
         };
         let answer = question.answer_of_key(c, self.is_review_open())?;
-        question.takes_answers(self.now_ms).then_some(answer)
+        (question.takes_answers(self.now_ms) && self.has_paused()).then_some(answer)
+    }
+
+    /// Returns whether the key that is pressed follows a pause, in which no text was being typed.
+    fn has_paused(&self) -> bool {
+        let last_key_ms = self.state.last_key_ms;
+        last_key_ms.is_none_or(|last| self.now_ms.saturating_sub(last) >= ANSWER_DELAY_MS)
     }
 
     /// Applies a key to the message or the answer that is being typed.
@@ -152,6 +168,10 @@ impl KeyTarget<'_> {
                     purpose: ComposerPurpose::Answer,
                     text,
                 }) => KeyEffect::Answer(QuestionAnswer::Text(text.into_string())),
+                Some(ComposerLine {
+                    purpose: ComposerPurpose::Instead,
+                    text,
+                }) => KeyEffect::Answer(QuestionAnswer::Instead(text.into_string())),
                 Some(ComposerLine { text, .. })
                     if reason_against_sending(text.as_str().trim()).is_some() =>
                 {
@@ -203,6 +223,12 @@ impl KeyTarget<'_> {
             KeyCode::Char('i' | ':') if question.is_open_question() => {
                 state.composer = Some(ComposerLine {
                     purpose: ComposerPurpose::Answer,
+                    text: TypedText::default(),
+                });
+            }
+            KeyCode::Char('T') if question.calling_agent().is_some() => {
+                state.composer = Some(ComposerLine {
+                    purpose: ComposerPurpose::Instead,
                     text: TypedText::default(),
                 });
             }
@@ -269,6 +295,10 @@ impl KeyTarget<'_> {
             KeyCode::Char('q') | KeyCode::Esc if is_overview && self.is_record => {
                 return KeyEffect::Quit;
             }
+            KeyCode::Enter if is_overview && self.is_over => return KeyEffect::Quit,
+            KeyCode::Esc if is_overview && self.state.search.is_none() => {
+                self.state.note = Some(ESCAPE_NOTE);
+            }
             KeyCode::Char('q') if is_overview => {
                 self.state.note = Some("the run continues: l shows its lines, Ctrl-C stops it");
             }
@@ -307,8 +337,9 @@ impl KeyTarget<'_> {
         let number = digit
             .to_digit(10)
             .and_then(|digit| usize::try_from(digit).ok());
-        let index = number.unwrap_or_default().saturating_sub(1);
-        if index < self.run.agents().len() {
+        let agents = self.run.agents();
+        let has_number = |agent: &AgentView| Some(self.run.agent_number(&agent.id)) == number;
+        if let Some(index) = agents.iter().position(has_number) {
             self.state.agent_index = index;
             self.state.open(OpenView::Agent);
         }
@@ -369,16 +400,18 @@ impl KeyTarget<'_> {
     }
 
     fn scroll(&mut self, code: KeyCode) {
-        let state = &mut *self.state;
-        if state.view == OpenView::Overview {
+        if self.state.view == OpenView::Overview {
             match code {
-                KeyCode::Up | KeyCode::Char('k') => self.move_selection(-1),
-                KeyCode::Down | KeyCode::Char('j') => self.move_selection(1),
+                KeyCode::Up | KeyCode::Char('k') => return self.move_selection(-1),
+                KeyCode::Down | KeyCode::Char('j') => return self.move_selection(1),
                 _ => {}
             }
-            return;
         }
-        let is_from_end = matches!(state.view, OpenView::Agent | OpenView::Log);
+        let state = &mut *self.state;
+        let is_from_end = matches!(
+            state.view,
+            OpenView::Overview | OpenView::Agent | OpenView::Log
+        );
         let all_rows = usize::MAX;
         let (rows, is_up) = match code {
             KeyCode::Up | KeyCode::Char('k') => (SMALL_STEP, true),
@@ -445,6 +478,7 @@ mod tests {
             questions: &mut [],
             run,
             now_ms: 0,
+            is_over: false,
             is_record,
         }
     }

@@ -19,7 +19,7 @@ use crate::cli::dashboard::screen::{BellAndTitle, TerminalScreen, area_of};
 use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::output::CliOutput;
-use crate::event::{Event, RunEvent};
+use crate::event::{ApprovalAnswer, CoordinationEvent, Event, RunEvent};
 use crate::orchestrator::review::UserQuestion;
 use crate::run_view::RunView;
 use crate::run_view::overview::RunPhase;
@@ -87,6 +87,8 @@ pub(crate) enum DashboardInputEffect {
     Stay,
     /// It stays open, and the line is a message to the agents.
     Send(String),
+    /// It stays open, and the run stops.
+    Stop,
     /// It closes, and the rest of the run is shown as lines.
     LeaveToLines,
     /// It closes, and the rest of the record is not shown.
@@ -109,6 +111,8 @@ pub(crate) struct DashboardRest {
 pub(crate) struct Dashboard {
     settings: DashboardSettings,
     source: DashboardSource,
+    /// Whether it stays open after the end of the run until the user leaves it.
+    stays_open: bool,
     run: RunView,
     history: LineHistory,
     state: ViewState,
@@ -144,6 +148,7 @@ impl Dashboard {
         let mut dashboard = Self {
             settings,
             source,
+            stays_open: source == DashboardSource::Run && output.is_of_session(),
             run: RunView::default(),
             history: LineHistory::default(),
             state: ViewState::default(),
@@ -170,6 +175,12 @@ impl Dashboard {
         self.set_elapsed(elapsed);
         let last_index = self.run.agents().len().saturating_sub(1);
         self.state.agent_index = self.state.agent_index.min(last_index);
+        if let Event::Coordination(CoordinationEvent::WinnerSelected { agent, .. }) = event
+            && self.state.view == OpenView::Overview
+        {
+            self.state.agent_index = self.run.agent_index(agent).unwrap_or_default();
+            self.state.scroll = 0;
+        }
         self.is_changed = true;
     }
 
@@ -246,23 +257,49 @@ impl Dashboard {
         match effect {
             KeyEffect::Redraw => {}
             KeyEffect::RedrawAll => self.screen.request_full_draw(),
+            KeyEffect::Answer(QuestionAnswer::Instead(text)) => return self.answer_instead(&text),
             KeyEffect::Answer(answer) => self.answer(answer),
             KeyEffect::Send(line) => return DashboardInputEffect::Send(line),
             KeyEffect::SearchOlder => self.search_older(),
             KeyEffect::Suspend => self.screen.suspend(|| self.input.stop_group(), output),
             KeyEffect::LeaveToLines => return DashboardInputEffect::LeaveToLines,
+            KeyEffect::Stop => return DashboardInputEffect::Stop,
+            KeyEffect::Quit if self.is_over() => return DashboardInputEffect::LeaveToLines,
             KeyEffect::Quit => return DashboardInputEffect::Quit,
         }
         DashboardInputEffect::Stay
     }
 
     fn key_target(&mut self) -> KeyTarget<'_> {
+        let is_over = self.is_over();
         KeyTarget {
             now_ms: self.now_ms(),
             state: &mut self.state,
             questions: &mut self.questions,
             run: &self.run,
-            is_record: self.source == DashboardSource::Record,
+            is_over,
+            is_record: is_over || self.source == DashboardSource::Record,
+        }
+    }
+
+    /// Returns whether the run has ended.
+    pub(crate) fn has_seen_end(&self) -> bool {
+        self.run.run().phase == RunPhase::Ended
+    }
+
+    /// Returns whether it stays open although the run is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stays_open && self.has_seen_end()
+    }
+
+    /// Denies the call of the first question. Returns what its agent is to be told.
+    fn answer_instead(&mut self, text: &str) -> DashboardInputEffect {
+        let question = self.questions.first();
+        let agent = question.and_then(QuestionPanel::calling_agent).cloned();
+        self.answer(QuestionAnswer::Call(ApprovalAnswer::No));
+        match agent.filter(|_| !text.trim().is_empty()) {
+            Some(agent) => DashboardInputEffect::Send(format!("{agent}: {text}")),
+            None => DashboardInputEffect::Stay,
         }
     }
 
@@ -384,7 +421,8 @@ impl Dashboard {
             questions: &self.questions,
             limits: self.settings.limits,
             now_ms: milliseconds(self.elapsed),
-            is_record: self.source == DashboardSource::Record,
+            is_over: self.is_over(),
+            is_record: self.is_over() || self.source == DashboardSource::Record,
         }
     }
 

@@ -5,12 +5,13 @@ use crate::cli::approval_prompt::request_parts;
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::event::ApprovalAnswer;
+use crate::id::AgentId;
 use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision, UserQuestion};
 use crate::text::{count_noun, escape_line};
 
 /// Time after a question appears on the screen during which no key answers it, in milliseconds:
 /// what is typed then was meant for something else.
-const ANSWER_DELAY_MS: u64 = 400;
+pub(super) const ANSWER_DELAY_MS: u64 = 700;
 
 /// A question that waits for the user.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(super) enum QuestionAnswer {
     Text(String),
     /// To an open question that the user does not answer.
     NoText,
+    /// No to a call, and what the agent is to do instead.
+    Instead(String),
 }
 
 impl QuestionPanel {
@@ -65,9 +68,9 @@ impl QuestionPanel {
                 ..
             } => {
                 let keys = if always.is_some() {
-                    "o once  s this session  A always  n no"
+                    "o once  s this session  A always  n no  T no, and tell it what to do"
                 } else {
-                    "o once  s this session  n no"
+                    "o once  s this session  n no  T no, and tell it what to do"
                 };
                 (request_parts(agent, question).concat(), keys)
             }
@@ -102,6 +105,16 @@ impl QuestionPanel {
     /// Returns whether it is an open question, which is answered by a line of text.
     pub(super) fn is_open_question(&self) -> bool {
         matches!(self.question, UserQuestion::Open { .. })
+    }
+
+    /// Returns the agent whose call it is about, if it is about one.
+    pub(super) fn calling_agent(&self) -> Option<&AgentId> {
+        match &self.question {
+            UserQuestion::Call { agent, .. } => Some(agent),
+            UserQuestion::Apply { .. }
+            | UserQuestion::Open { .. }
+            | UserQuestion::FailedCheck { .. } => None,
+        }
     }
 
     /// Records that it is on the screen at this time.
@@ -152,6 +165,9 @@ impl QuestionPanel {
         match (self.question, reply) {
             (UserQuestion::Call { answer, .. }, QuestionAnswer::Call(reply)) => {
                 answer.send(reply).unwrap_or_default();
+            }
+            (UserQuestion::Call { answer, .. }, QuestionAnswer::Instead(_)) => {
+                answer.send(ApprovalAnswer::No).unwrap_or_default();
             }
             (UserQuestion::FailedCheck { answer, .. }, QuestionAnswer::FailedCheck(reply)) => {
                 answer.send(reply).unwrap_or_default();

@@ -48,6 +48,8 @@ pub(super) struct Scene<'s> {
     pub(super) limits: BudgetLimits,
     /// The time since the start, in milliseconds.
     pub(super) now_ms: u64,
+    /// Whether the run stays on the screen although it is over.
+    pub(super) is_over: bool,
     /// Whether the run is over or recorded, and only viewed.
     pub(super) is_record: bool,
 }
@@ -327,6 +329,7 @@ impl Scene<'_> {
             (Some(line), _) => {
                 let label = match line.purpose {
                     ComposerPurpose::Answer => " your answer: ",
+                    ComposerPurpose::Instead => " no; do this instead: ",
                     ComposerPurpose::Message => " to all, or NAME: text > ",
                 };
                 (label, line.text.display_line(), "_")

@@ -86,6 +86,7 @@ impl Case {
                 tool_calls: None,
                 user_limits: None,
             },
+            is_over: false,
             is_record: self.is_record,
         };
         let (width, height) = self.size;
@@ -598,4 +599,69 @@ fn the_dashboard_opens_only_where_a_person_can_use_it() {
         colours(&[("TERM", "xterm"), ("NO_COLOR", "1")]),
         ColourChoice::Never
     );
+}
+
+/// Text and background of common terminals as red, green and blue: xterm, GNOME and VS Code, each
+/// dark and light.
+const PALETTES: [([u8; 3], [u8; 3]); 6] = [
+    ([229, 229, 229], [0, 0, 0]),
+    ([0, 0, 0], [255, 255, 255]),
+    ([208, 207, 204], [23, 20, 33]),
+    ([23, 20, 33], [255, 255, 255]),
+    ([204, 204, 204], [30, 30, 30]),
+    ([51, 51, 51], [255, 255, 255]),
+];
+
+/// Returns the relative luminance of a colour; see
+/// <https://www.w3.org/TR/WCAG22/#dfn-relative-luminance>.
+fn luminance(colour: [u8; 3]) -> f64 {
+    let linear = colour.map(|part| {
+        let part = f64::from(part) / 255.0;
+        if part <= 0.040_45 {
+            part / 12.92
+        } else {
+            ((part + 0.055) / 1.055).powf(2.4)
+        }
+    });
+    0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+}
+
+/// Returns the contrast of a cell with the background, where it is in the text colour. Dim text has
+/// half of its strength.
+fn contrast(cell: &Cell, (text, background): ([u8; 3], [u8; 3])) -> Option<f64> {
+    let is_dim = cell.modifier.contains(Modifier::DIM);
+    let mut colour = text;
+    for (part, back) in colour.iter_mut().zip(background) {
+        if is_dim {
+            *part = u8::midpoint(*part, back);
+        }
+    }
+    let (one, other) = (luminance(colour), luminance(background));
+    let (lighter, darker) = (one.max(other), one.min(other));
+    (cell.fg == Color::Reset).then(|| (lighter + 0.05) / (darker + 0.05))
+}
+
+#[test]
+fn names_of_agents_are_readable_on_common_terminals() {
+    let mut name_count = 0;
+    for case in cases() {
+        let buffer = case.draw();
+        let area = buffer.area;
+        for y in 0..area.height {
+            let row: String = (0..area.width).map(|x| buffer[(x, y)].symbol()).collect();
+            for name in ["careful", "quick", "third"] {
+                let Some((before, _)) = row.split_once(&format!("{name}  gpt-5")) else {
+                    continue;
+                };
+                let x = u16::try_from(before.chars().count()).unwrap();
+                for palette in PALETTES {
+                    let found = contrast(&buffer[(x, y)], palette);
+                    let is_readable = found.is_some_and(|found| found >= 4.5);
+                    assert!(is_readable, "{}: {name}: {found:?} {palette:?}", case.name);
+                }
+                name_count += 1;
+            }
+        }
+    }
+    assert!(name_count > 8, "{name_count}");
 }

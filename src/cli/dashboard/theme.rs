@@ -107,7 +107,7 @@ impl Theme {
 fn colour_style(style: TextStyle) -> Style {
     match style {
         TextStyle::Plain => Style::new(),
-        TextStyle::Strong => Style::new().add_modifier(Modifier::BOLD),
+        TextStyle::Strong | TextStyle::AgentName => Style::new().add_modifier(Modifier::BOLD),
         TextStyle::Faint => Style::new().add_modifier(Modifier::DIM),
         TextStyle::Good => Style::new().fg(Color::Green),
         TextStyle::Warn => Style::new().fg(Color::Yellow),
@@ -116,7 +116,7 @@ fn colour_style(style: TextStyle) -> Style {
         TextStyle::Emphasis => Style::new().add_modifier(Modifier::ITALIC),
         TextStyle::Code | TextStyle::HunkHeader => Style::new().fg(Color::Cyan),
         TextStyle::Link => Style::new().add_modifier(Modifier::UNDERLINED),
-        TextStyle::Agent(index) => {
+        TextStyle::AgentFrame(index) => {
             let index = index.checked_rem(AGENT_COLOURS.len()).unwrap_or_default();
             let colour = AGENT_COLOURS.get(index).copied();
             Style::new().fg(colour.unwrap_or(Color::Reset))
@@ -126,11 +126,15 @@ fn colour_style(style: TextStyle) -> Style {
 
 fn plain_style(style: TextStyle) -> Style {
     match style {
-        TextStyle::Plain | TextStyle::Faint | TextStyle::Good | TextStyle::Code => Style::new(),
+        TextStyle::Plain
+        | TextStyle::Faint
+        | TextStyle::Good
+        | TextStyle::Code
+        | TextStyle::AgentFrame(_) => Style::new(),
         TextStyle::Emphasis | TextStyle::Link | TextStyle::Warn => {
             Style::new().add_modifier(Modifier::UNDERLINED)
         }
-        TextStyle::Strong | TextStyle::HunkHeader | TextStyle::Agent(_) => {
+        TextStyle::Strong | TextStyle::HunkHeader | TextStyle::AgentName => {
             Style::new().add_modifier(Modifier::BOLD)
         }
         TextStyle::Title | TextStyle::Bad => {

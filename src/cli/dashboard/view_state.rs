@@ -54,6 +54,8 @@ pub(super) struct ViewState {
     pub(super) is_task_open: bool,
     /// How far the question is scrolled, in rows.
     pub(super) task_scroll: usize,
+    /// When the last key was pressed, in milliseconds after the start; `None` before the first.
+    pub(super) last_key_ms: Option<u64>,
     /// A message about the last key, until the next one.
     pub(super) note: Option<&'static str>,
 }
@@ -71,6 +73,8 @@ pub(super) struct ComposerLine {
 pub(super) enum ComposerPurpose {
     /// The answer to an open question.
     Answer,
+    /// What an agent is to do in the place of a call that the user denies.
+    Instead,
     /// A message to the agents.
     Message,
 }

@@ -1,6 +1,8 @@
 //! Finds completions for the text before the cursor: the path of a mention, or a command of the
 //! session.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::mentions::partial_mention::{format_mention, mention_at};
@@ -15,6 +17,51 @@ pub(crate) struct SlashCommand {
     pub(crate) name: &'static str,
     /// Summary for the list of commands.
     pub(crate) summary: &'static str,
+}
+
+/// A value that a command takes, and a note on it.
+pub(crate) type CommandValue = (String, String);
+
+/// The values that commands take, by the name of the command, for completion.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CommandValues(Arc<Mutex<BTreeMap<&'static str, Vec<CommandValue>>>>);
+
+impl CommandValues {
+    /// Sets the values of a command.
+    pub(crate) fn set(&self, command: &'static str, values: Vec<CommandValue>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(command, values);
+    }
+
+    /// Returns the choices for the last word of a command line, if values of its command are known:
+    /// those that contain the word, or whose note does.
+    fn choices(&self, line: &str, cursor: usize, count_max: usize) -> Option<CompletionChoices> {
+        let prefix = line.get(..cursor).filter(|prefix| *prefix == line)?;
+        let (command, _) = prefix.split_once(' ')?;
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = all.get(command)?;
+        let start = prefix.rfind(' ')?.saturating_add(1);
+        let word = prefix.get(start..)?.to_lowercase();
+        let matches = values.iter().filter(|(value, note)| {
+            value.to_lowercase().contains(&word) || note.to_lowercase().contains(&word)
+        });
+        let list: Vec<CompletionChoice> = matches
+            .map(|(value, note)| CompletionChoice {
+                label: value.clone(),
+                note: note.clone(),
+                text: value.clone(),
+                write_text: None,
+            })
+            .collect();
+        let match_count = list.len();
+        (match_count > 0).then(|| CompletionChoices {
+            start,
+            list: list.into_iter().take(count_max).collect(),
+            match_count,
+            extent: SearchExtent::Whole,
+            permission: Permission::Read,
+        })
+    }
 }
 
 /// One completion.
@@ -49,10 +96,13 @@ pub(crate) fn find_choices(
     line: &str,
     cursor: usize,
     file_finder: &FileFinder,
-    commands: &[SlashCommand],
+    (commands, values): (&[SlashCommand], &CommandValues),
     count_max: usize,
     time_max: Duration,
 ) -> Option<CompletionChoices> {
+    if let Some(choices) = values.choices(line, cursor, count_max) {
+        return Some(choices);
+    }
     if let Some(choices) = command_choices(line, cursor, commands, count_max) {
         return Some(choices);
     }
@@ -145,6 +195,24 @@ mod tests {
             "0 B", "999 B", "1.0 kB", "1.2 kB", "99.9 kB", "1.5 MB", "2.0 GB",
         ];
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_values_of_a_command_are_found_by_their_names_and_notes() {
+        let values = CommandValues::default();
+        let sessions = [("s1", "fix the parser"), ("s2", "add a flag")];
+        let sessions = sessions.map(|(id, task)| (id.to_owned(), task.to_owned()));
+        values.set("/resume", sessions.to_vec());
+        let found = |line: &str| {
+            let choices = values.choices(line, line.len(), 8);
+            let list = choices.map(|choices| choices.list).unwrap_or_default();
+            list.into_iter()
+                .map(|choice| choice.text)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found("/resume "), ["s1", "s2"]);
+        assert_eq!(found("/resume Flag"), ["s2"]);
+        assert!(found("/resume").is_empty() && found("/model s").is_empty());
     }
 
     #[test]

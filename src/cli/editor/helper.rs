@@ -13,9 +13,10 @@ use rustyline::{Context, Helper};
 
 use crate::cli::editor::LinePurpose;
 use crate::cli::editor::choice_list::{SELECTION_MARK, render_choices};
-use crate::cli::editor::choices::{CompletionChoices, SlashCommand, find_choices};
-use crate::cli::editor::state::SharedEditorState;
+use crate::cli::editor::choices::{CommandValues, CompletionChoices, SlashCommand, find_choices};
+use crate::cli::editor::state::{LastKey, SharedEditorState};
 use crate::cli::output::ColourChoice;
+use crate::mentions::partial_mention::mention_at;
 use crate::permissions::grant::Permission;
 use crate::world::diagnostics::probe::terminal;
 use crate::world::io::file_finder::{FileFinder, SearchExtent};
@@ -35,6 +36,8 @@ const BACKGROUND_SEARCHES_MAX: usize = 20;
 const BACKGROUND_SEARCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Hint after the first Ctrl-C.
 const EXIT_HINT: &str = "  press Ctrl-C again to exit";
+/// Hint below a mention of which no file has the name.
+const NO_MATCH_HINT: &str = "\n   no file matches";
 /// Makes the editor redraw its lines in place.
 const REDRAW: &str = "\u{1b}[A\n";
 
@@ -50,6 +53,7 @@ pub(crate) struct LineEditorHelper {
     pub(super) shared: SharedEditorState,
     pub(super) file_finder: Arc<FileFinder>,
     pub(super) commands: &'static [SlashCommand],
+    pub(super) values: CommandValues,
     pub(super) display: ChoiceDisplay,
     pub(super) colours: ColourChoice,
     pub(super) purpose: LinePurpose,
@@ -107,7 +111,7 @@ impl LineEditorHelper {
                 line,
                 cursor,
                 &self.file_finder,
-                self.commands,
+                (self.commands, &self.values),
                 count_max,
                 time_max,
             ),
@@ -127,6 +131,7 @@ impl LineEditorHelper {
         let final_drawing = Arc::new(OnceLock::new());
         let (drawing_slot, line) = (Arc::clone(&final_drawing), line.to_owned());
         let (file_finder, commands) = (Arc::clone(&self.file_finder), self.commands);
+        let values = self.values.clone();
         let (shared, redraw) = (self.shared.clone(), Arc::clone(&self.redraw));
         std::thread::spawn(move || {
             for _ in 0..BACKGROUND_SEARCHES_MAX {
@@ -137,7 +142,7 @@ impl LineEditorHelper {
                     &line,
                     cursor,
                     &file_finder,
-                    commands,
+                    (commands, &values),
                     CHOICES_SHOWN_MAX.min(lines),
                     BACKGROUND_SEARCH_TIMEOUT,
                 );
@@ -180,16 +185,25 @@ impl Hinter for LineEditorHelper {
         if self.display == ChoiceDisplay::AfterTab {
             return None;
         }
+        state.settle_recalled_line(line);
         if line.is_empty() {
             state.hide_choices();
-            return state.was_interrupted.then(|| ChoiceHint::new(EXIT_HINT));
+            let is_interrupted = state.last_key == LastKey::Interrupt;
+            return is_interrupted.then(|| ChoiceHint::new(EXIT_HINT));
         }
-        state.was_interrupted = false;
+        state.last_key = LastKey::Other;
         let rows = terminal::stdout_size().map_or(0, |size| usize::from(size.rows));
         let room = rows
             .saturating_sub(RESERVED_LINES)
             .clamp(1, CHOICES_SHOWN_MAX);
         let choices = self.choices(line, cursor, room, FIRST_SEARCH_TIMEOUT);
+        if choices.is_none()
+            && self.purpose == LinePurpose::Prompt
+            && mention_at(line, cursor).is_some_and(|mention| !mention.name.is_empty())
+        {
+            state.hide_choices();
+            return Some(ChoiceHint::new(NO_MATCH_HINT));
+        }
         let (choices, selected_index) = state.open(line, cursor, choices)?;
         let drawing = render_choices(choices, selected_index, terminal::stdout_columns());
         if choices.extent == SearchExtent::Whole {

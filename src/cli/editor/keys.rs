@@ -8,7 +8,7 @@ use rustyline::{
     KeyEvent, Modifiers, Movement, RepeatCount, Word,
 };
 
-use crate::cli::editor::state::{SelectionMove, SharedEditorState};
+use crate::cli::editor::state::{LastKey, SelectionMove, SharedEditorState};
 use crate::mentions::partial_mention::mention_at;
 
 /// A key with a special meaning.
@@ -174,11 +174,11 @@ impl ConditionalEventHandler for KeyBinding {
         match self.key {
             EditorKey::Interrupt if !line.is_empty() => {
                 state.reset();
-                state.was_interrupted = true;
+                state.last_key = LastKey::Interrupt;
                 Some(Cmd::Kill(Movement::WholeBuffer))
             }
-            EditorKey::Interrupt if !state.was_interrupted => {
-                state.was_interrupted = true;
+            EditorKey::Interrupt if state.last_key != LastKey::Interrupt => {
+                state.last_key = LastKey::Interrupt;
                 Some(Cmd::Repaint)
             }
             EditorKey::Interrupt => Some(Cmd::Interrupt),
@@ -191,6 +191,7 @@ impl ConditionalEventHandler for KeyBinding {
                 Some(Cmd::Repaint)
             }
             EditorKey::Enter if is_open && state.is_choice_typed(line, cursor) => None,
+            EditorKey::Enter if state.choose_command(line, cursor) => Some(Cmd::AcceptLine),
             EditorKey::Tab | EditorKey::Enter if is_open => Some(Cmd::Complete),
             EditorKey::Tab if mention_at(line, cursor).is_some() => {
                 state.reopen();
@@ -209,9 +210,11 @@ impl ConditionalEventHandler for KeyBinding {
                 state.close();
                 Some(Cmd::Repaint)
             }
-            EditorKey::Up
-            | EditorKey::Down
-            | EditorKey::Tab
+            EditorKey::Up | EditorKey::Down => {
+                state.last_key = LastKey::History;
+                None
+            }
+            EditorKey::Tab
             | EditorKey::Enter
             | EditorKey::Write
             | EditorKey::Colon

@@ -2,6 +2,7 @@
 //! paths while typing, and detection of pasted text. It must not know what is done with a line.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use rustyline::history::MemHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor as LineEditor, ExternalPrinter as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::cli::editor::choices::SlashCommand;
+use crate::cli::editor::choices::{CommandValues, SlashCommand};
 use crate::cli::editor::helper::{ChoiceDisplay, LineEditorHelper};
 use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
 use crate::world::io::file_finder::FileFinder;
+use crate::world::io::terminal_input::escape_delay_ms;
 use crate::world::io::terminal_mode::has_input;
 use crate::world::io::user_terminal::edit_text;
 
@@ -26,10 +28,10 @@ mod paste;
 mod choice_list;
 mod state;
 
-/// Timeout after a lone Escape for the rest of a key sequence, in milliseconds.
-const ESCAPE_MILLISECONDS: u16 = 50;
 /// Maximum delay between lines that count as pasted on a simple terminal.
 const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);
+/// Moves to the beginning of the line above and clears it.
+const LINE_ABOVE: &str = "\u{1b}[A\r\u{1b}[K";
 /// Maximum number of lines in the editor's history.
 const HISTORY_LINES_MAX: usize = 1000;
 
@@ -113,6 +115,8 @@ pub(crate) struct EditorConfig {
     pub(crate) file_finder: Arc<FileFinder>,
     /// The commands of the session.
     pub(crate) commands: &'static [SlashCommand],
+    /// The values that they take.
+    pub(crate) values: CommandValues,
     /// The lines of earlier sessions, the oldest first.
     pub(crate) history: Vec<String>,
     /// The process environment, which names the user's editor.
@@ -223,8 +227,19 @@ fn read_line(
     loop {
         let result = editor.readline_with_initial(line_request.prompt, (&initial_text, ""));
         let helper = editor.helper_mut();
-        let opens_editor =
-            helper.is_some_and(|helper| std::mem::take(&mut helper.shared.lock().opens_editor));
+        let (opens_editor, chosen_command) = helper
+            .map(|helper| {
+                let mut state = helper.shared.lock();
+                (
+                    std::mem::take(&mut state.opens_editor),
+                    state.chosen_command.take(),
+                )
+            })
+            .unwrap_or_default();
+        if let (Ok(_), Some(command)) = (&result, chosen_command) {
+            show_chosen_command(line_request.prompt, &command);
+            return Some(Ok(command));
+        }
         match result {
             Ok(text) if opens_editor => match edit_text(&unfold(editor, &text), env) {
                 Ok(edited_text) => edited_text
@@ -238,6 +253,17 @@ fn read_line(
             result => return Some(result),
         }
     }
+}
+
+/// Shows the command that was chosen in the place of the line above.
+fn show_chosen_command(prompt: &str, command: &str) {
+    let mut terminal = std::io::stdout();
+    let line = format!("{LINE_ABOVE}{prompt}{command}\n");
+    // A terminal that is gone shows nothing.
+    terminal
+        .write_all(line.as_bytes())
+        .and_then(|()| terminal.flush())
+        .unwrap_or_default();
 }
 
 /// Returns the line that was read as `text`, with what was pasted into it.
@@ -282,7 +308,7 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<PromptLineEditor> {
         .completion_type(CompletionType::List)
         .completion_show_all_if_ambiguous(true)
         .color_mode(colours)
-        .keyseq_timeout(Some(ESCAPE_MILLISECONDS))
+        .keyseq_timeout(Some(escape_delay_ms(&setup.env)))
         .bell_style(rustyline::config::BellStyle::None)
         .max_history_size(HISTORY_LINES_MAX)?
         .build();
@@ -308,6 +334,7 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<PromptLineEditor> {
         shared,
         file_finder: setup.file_finder,
         commands: setup.commands,
+        values: setup.values,
         display,
         colours: setup.colours,
         purpose: LinePurpose::Prompt,

@@ -22,16 +22,30 @@ pub(crate) struct EditorState {
     requested_permission: Option<Permission>,
     /// Whether a colon will replace the space after an accepted choice.
     is_colon_pending: bool,
-    /// Whether Ctrl-C was the last key.
-    pub(crate) was_interrupted: bool,
+    /// The last key, if what follows depends on it.
+    pub(crate) last_key: LastKey,
     /// The texts that were pasted into the line.
     pub(crate) pastes: PastedTexts,
     /// Whether the line was ended to be edited in the user's editor.
     pub(crate) opens_editor: bool,
     /// Where a key that the editor does not know began a new line, in bytes.
     pub(crate) unknown_key_at: Option<usize>,
+    /// The command that was chosen in the place of the line.
+    pub(crate) chosen_command: Option<String>,
     /// Incremented whenever the choices change.
     pub(crate) generation: u64,
+}
+
+/// The last key, if what follows depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LastKey {
+    /// Any other.
+    #[default]
+    Other,
+    /// Ctrl-C.
+    Interrupt,
+    /// One that may have recalled a line from the history.
+    History,
 }
 
 /// Choices with the line and the cursor for which they are open.
@@ -141,6 +155,31 @@ impl EditorState {
             .min(choices.list.len().saturating_sub(1));
         let open_choices = self.open_choices.insert(open_choices);
         Some(open_choices.selected_index)
+    }
+
+    /// Closes the choices for a line that the last key has recalled from the history: the next such
+    /// key is for the history, too.
+    pub(crate) fn settle_recalled_line(&mut self, line: &str) {
+        if self.last_key == LastKey::History {
+            self.last_key = LastKey::Other;
+            self.dismissed_choices = DismissedChoices::Line {
+                content: line.to_owned(),
+                end: usize::MAX,
+            };
+        }
+    }
+
+    /// Takes the selected command in the place of the line, if commands are open for it.
+    pub(crate) fn choose_command(&mut self, line: &str, cursor: usize) -> bool {
+        let is_command = line.starts_with('/') && self.is_open(line, cursor);
+        let accepted = is_command
+            .then(|| self.accept_choice(line, cursor))
+            .flatten();
+        self.chosen_command = accepted.and_then(|(start, text)| {
+            let kept = line.get(..start)?;
+            Some(format!("{kept}{}", text.trim_end()))
+        });
+        self.chosen_command.is_some()
     }
 
     /// Returns whether choices are open for `line` at this cursor, and there is at least one.

@@ -21,7 +21,6 @@ use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
-use crate::text::join_with_commas;
 use crate::world::diagnostics::probe::sandbox::select_sandbox;
 use crate::world::io::files::inspect;
 use crate::world::store::naming::LAST;
@@ -54,10 +53,7 @@ impl InteractiveSession {
 
     fn show_status(&mut self) {
         let team = match self.state.config() {
-            Some(config) => {
-                let agents: Vec<_> = config.agents.iter().map(|agent| &agent.id).collect();
-                join_with_commas(&agents)
-            }
+            Some(_) => self.state.team_text(),
             None => "created from your API keys and local servers at the first prompt".to_owned(),
         };
         let session = match self.state.session_id() {
@@ -125,7 +121,8 @@ impl InteractiveSession {
             InteractiveCommand::Context => self.context(argument),
             InteractiveCommand::Config => self.show_config(),
             InteractiveCommand::Inspect => self.print_last_run(run_reports::show_run),
-            InteractiveCommand::Cost => self.print_last_run(run_reports::show_cost),
+            InteractiveCommand::Dashboard => self.print_last_run(run_reports::show_dashboard),
+            InteractiveCommand::Cost => self.show_cost(),
             InteractiveCommand::Votes => self.print_last_run(run_reports::show_votes),
             InteractiveCommand::Files => self.print_last_run(run_reports::show_files),
             InteractiveCommand::Diff => self.run_delivery_command(argument, |host, run, output| {
@@ -210,6 +207,36 @@ impl InteractiveSession {
                 Err(usage_error("this session has no turn yet").with_hint("enter a prompt first"))
             }
         }
+    }
+
+    /// Shows what the last turn used, and what all turns of the session did.
+    fn show_cost(&mut self) -> Result<()> {
+        self.print_last_run(run_reports::show_cost)?;
+        if let Some(usage) = self.state.session_usage() {
+            self.output.line(&[
+                (TextStyle::Strong, "session"),
+                (TextStyle::Plain, ": "),
+                (TextStyle::Plain, &usage),
+            ]);
+        }
+        Ok(())
+    }
+
+    /// Tells how the session is continued and what it used, if it has a turn.
+    pub(super) fn say_goodbye(&mut self) {
+        let Some(session) = self.state.session_id() else {
+            return;
+        };
+        let usage = self.state.session_usage();
+        let usage = usage.map(|usage| format!("  {usage}")).unwrap_or_default();
+        self.output.note(&format!("{session}{usage}"));
+        self.output.note("continue it here: massgen --continue");
+    }
+
+    /// Gives the editor the values that commands take now.
+    pub(super) fn offer_values(&mut self) {
+        self.values.set("/resume", self.state.session_values());
+        self.values.set("/model", self.state.model_values());
     }
 
     /// Runs a subcommand on the delivery of a run, by default the newest one.
@@ -369,9 +396,10 @@ fn level_description(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath])
     let state = host.state_parent.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {
         Ok(selection) => format!(
-            "level `{}`: {}",
+            "level `{}`: {}; not protected: {}",
             selection.level,
-            selection.level.description()
+            selection.level.description(),
+            selection.level.leaves_open().join("; ")
         ),
         Err(error) => format!("none: {error:#}"),
     }

@@ -33,7 +33,9 @@ pub(crate) enum InteractiveCommand {
     Config,
     /// Shows the last turn again.
     Inspect,
-    /// Shows the usage of the last turn.
+    /// Shows the last turn on the dashboard.
+    Dashboard,
+    /// Shows the usage of the last turn and of the session.
     Cost,
     /// Shows the votes.
     Votes,
@@ -69,11 +71,12 @@ pub(crate) const OFFERED_COMMANDS: &[SlashCommand] = &[
     ),
     slash_command(
         "/model",
-        "shows the models; `/model [AGENT] NAME` changes them",
+        "shows the models; `/model [AGENT] NAME` changes them; a space lists some",
     ),
     slash_command("/config", "shows the config of the team"),
     slash_command("/inspect", "shows the last turn again"),
-    slash_command("/cost", "shows what the last turn used"),
+    slash_command("/dashboard", "shows the last turn on the whole screen"),
+    slash_command("/cost", "shows what the last turn and the session used"),
     slash_command("/votes", "shows the votes of the last turn"),
     slash_command("/files", "lists the files that the last turn delivered"),
     slash_command(
@@ -85,7 +88,7 @@ pub(crate) const OFFERED_COMMANDS: &[SlashCommand] = &[
     slash_command("/sessions", "lists the sessions of this directory"),
     slash_command(
         "/resume",
-        "continues another session: `/resume ID`, or the last one",
+        "continues another session: `/resume`, a space and some of its words",
     ),
     slash_command(
         "/export",
@@ -102,21 +105,29 @@ const NAMES: &[(&str, InteractiveCommand)] = &[
     ("/h", InteractiveCommand::Help),
     ("/status", InteractiveCommand::Status),
     ("/context", InteractiveCommand::Context),
+    ("/permissions", InteractiveCommand::Context),
     ("/config", InteractiveCommand::Config),
     ("/model", InteractiveCommand::Model),
+    ("/agents", InteractiveCommand::Model),
     ("/inspect", InteractiveCommand::Inspect),
     ("/i", InteractiveCommand::Inspect),
+    ("/dashboard", InteractiveCommand::Dashboard),
     ("/cost", InteractiveCommand::Cost),
+    ("/usage", InteractiveCommand::Cost),
     ("/votes", InteractiveCommand::Votes),
     ("/files", InteractiveCommand::Files),
     ("/diff", InteractiveCommand::Diff),
+    ("/review", InteractiveCommand::Diff),
     ("/apply", InteractiveCommand::Apply),
     ("/undo", InteractiveCommand::Undo),
+    ("/rewind", InteractiveCommand::Undo),
     ("/export", InteractiveCommand::Export),
+    ("/share", InteractiveCommand::Export),
     ("/sessions", InteractiveCommand::Sessions),
     ("/resume", InteractiveCommand::Resume),
     ("/reset", InteractiveCommand::Reset),
     ("/clear", InteractiveCommand::Reset),
+    ("/new", InteractiveCommand::Reset),
     ("/cancel", InteractiveCommand::Cancel),
     ("/quit", InteractiveCommand::Quit),
     ("/exit", InteractiveCommand::Quit),
@@ -140,6 +151,36 @@ const OUTER_COMMANDS: &[(&[&str], &str)] = &[
         &["login"],
         "leave with `/quit`, and set an API key, such as `OPENAI_API_KEY`; `massgen doctor` shows \
          what is missing",
+    ),
+];
+
+/// Commands of other programs that have no counterpart here, with what does their work.
+const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
+    (
+        &["/compact"],
+        "is not needed: a conversation that outgrows its model is compacted by itself, and `/new` \
+         begins a new one",
+    ),
+    (
+        &["/init"],
+        "is a command of the shell: leave with `/quit`, then run `massgen init`",
+    ),
+    (
+        &["/mcp", "/tools", "/hooks"],
+        "is a part of the config, which `/config` shows; docs/mcp.md and docs/hooks.md describe it",
+    ),
+    (
+        &["/memory"],
+        "is a command of the shell: `!massgen memory list` shows the notes that agents keep",
+    ),
+    (
+        &["/fork"],
+        "is a command of the shell: leave with `/quit`, then run `massgen sessions fork last`",
+    ),
+    (
+        &["/login"],
+        "is not needed: set an API key, such as `OPENAI_API_KEY`; `!massgen doctor` shows what is \
+         missing",
     ),
 ];
 
@@ -232,6 +273,10 @@ fn unknown_command_error(word: &str) -> Error {
     let nearest = OFFERED_COMMANDS
         .iter()
         .min_by_key(|offered| distance(offered.name));
+    let mut foreign_commands = FOREIGN_COMMANDS.iter();
+    if let Some((_, advice)) = foreign_commands.find(|(names, _)| names.contains(&word)) {
+        return usage_error(format!("`{word}` {advice}"));
+    }
     let error = usage_error(format!("unknown command `{word}`"));
     match nearest.filter(|near| distance(near.name) <= near.name.len() / 3) {
         Some(near) => error.with_hint(format!("did you mean `{}`?", near.name)),

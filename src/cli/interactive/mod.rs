@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
 use crate::cli::deliveries::finish_interrupted_deliveries;
+use crate::cli::editor::choices::CommandValues;
 use crate::cli::editor::{
     EditorConfig, EditorStyle, LineOutcome, LinePurpose, LineRequest, PromptEditor, TypedLine,
 };
@@ -86,8 +87,10 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
         output.warning(&format!("cannot read the input history: {error:#}"));
         Vec::new()
     });
+    let values = CommandValues::default();
     let editor = PromptEditor::start(EditorConfig {
         style,
+        values: values.clone(),
         colours: ColourChoice::from_host(host),
         file_finder: Arc::clone(&file_finder),
         commands: OFFERED_COMMANDS,
@@ -101,6 +104,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
         output,
         state,
         editor,
+        values,
         file_finder,
         history,
         keyboard,
@@ -132,6 +136,8 @@ struct InteractiveSession {
     output: CliOutput<'static>,
     state: SessionState,
     editor: PromptEditor,
+    /// The values of commands, which the editor offers.
+    values: CommandValues,
     file_finder: Arc<FileFinder>,
     history: InputHistory,
     keyboard: TerminalModeGuard,
@@ -168,6 +174,12 @@ enum UserInput {
 
 impl InteractiveSession {
     async fn run_loop(mut self) -> Result<ExitStatus> {
+        let status = self.run_turns().await?;
+        self.say_goodbye();
+        Ok(status)
+    }
+
+    async fn run_turns(&mut self) -> Result<ExitStatus> {
         self.file_finder.refresh();
         self.greet();
         if self.state.needs_directory_question()
@@ -179,6 +191,7 @@ impl InteractiveSession {
             return Ok(ExitStatus::Success);
         }
         loop {
+            self.offer_values();
             let typed_ahead = std::mem::take(&mut self.typed_ahead);
             let mut line = match self
                 .read_input(PROMPT_MARK, typed_ahead.clone(), LinePurpose::Prompt)

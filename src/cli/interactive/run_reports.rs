@@ -23,6 +23,17 @@ pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> R
     logs::run(host, &show, output).map(drop)
 }
 
+/// Shows the recorded run `name` on the dashboard.
+pub(crate) fn show_dashboard(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    let follow = LogsCommand::Follow {
+        run: name.to_owned(),
+        json: false,
+        dashboard: true,
+    };
+    // It has an event loop of its own.
+    tokio::task::block_in_place(|| logs::run(host, &follow, output).map(drop))
+}
+
 /// Prints what the run used, in total and by agent.
 pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     let mut totals = UsageTotals::default();

@@ -8,10 +8,14 @@ use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
 use crate::cli::directory_question::{directory_breadth_reason, needs_directory_question};
+use crate::cli::editor::choices::CommandValue;
 use crate::cli::environment;
 use crate::cli::execution::{RunOutcome, UserPresence, connect_all};
+use crate::cli::logs::find_run;
+use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
+use crate::cli::models::obstacle;
 use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
@@ -28,11 +32,17 @@ use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::spending::models::ModelList;
-use crate::text::join_with_commas;
+use crate::spending::models::{KnownModel, ModelList};
+use crate::spending::money::Money;
+use crate::text::{count_noun, join_with_commas, single_line};
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::sandboxes::SessionSandboxes;
-use crate::world::store::sessions::{OpenSession, SessionDir, find};
+use crate::world::store::sessions::{self, OpenSession, SessionDir, find};
+
+/// Maximum length of the task of a session that is offered, in characters.
+const TASK_CHARS_MAX: usize = 60;
+/// Maximum number of sessions that are offered.
+const VALUES_MAX: usize = 50;
 
 /// State of a session between its turns.
 #[derive(Debug)]
@@ -232,16 +242,78 @@ impl SessionState {
         self.team.as_ref().map(|team| &team.config)
     }
 
+    /// Returns the agents of the team with their models; of one that is named like its model only
+    /// the name.
+    pub(crate) fn team_text(&self) -> String {
+        let agents = self.config().into_iter().flat_map(|config| &config.agents);
+        let text = |agent: &AgentConfig| match agent_model(agent) {
+            Some(model) if model != agent.id.as_str() => format!("{} ({model})", agent.id),
+            Some(_) | None => agent.id.to_string(),
+        };
+        agents.map(text).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the other sessions of this directory with their last tasks, the latest first.
+    pub(crate) fn session_values(&self) -> Vec<CommandValue> {
+        let sessions = sessions::list(&self.sessions()).unwrap_or_default();
+        let current_id = self.session_id();
+        let value = |session: SessionDir| {
+            let last_turn = session.last_turn().ok().flatten()?;
+            let task = single_line(&last_turn.task, TASK_CHARS_MAX);
+            Some((session.id(), format!("{}  {task}", last_turn.timestamp)))
+        };
+        let others = sessions
+            .into_iter()
+            .filter(|session| Some(session.id()) != current_id);
+        others.filter_map(value).take(VALUES_MAX).collect()
+    }
+
+    /// Returns the agents of the team, and the models that can be used now.
+    pub(crate) fn model_values(&self) -> Vec<CommandValue> {
+        let variables = self.host.config_variables();
+        let agents = self.config().into_iter().flat_map(|config| &config.agents);
+        let agents = agents.map(|agent| (agent.id.to_string(), "agent".to_owned()));
+        let is_usable = |row: &&KnownModel| obstacle(row, &variables).is_none();
+        let models = self.models.rows().iter().filter(is_usable);
+        let models = models.map(|row| (row.name.clone(), row.vendor.clone().unwrap_or_default()));
+        agents.chain(models).collect()
+    }
+
+    /// Returns how many turns the session has and what they used, as far as it was recorded.
+    pub(crate) fn session_usage(&self) -> Option<String> {
+        let turns = self.session.as_ref()?.turns().ok()?;
+        let (mut cost, mut tokens) = (Money::ZERO, 0_u64);
+        for turn in &turns {
+            let Ok(run) = find_run(&turn.metadata.log_dir.name_lossy(), &self.host) else {
+                continue;
+            };
+            let status = run.state().ok().and_then(|state| state.status_file);
+            let summary = RecordedRunSummary::read(&run, status.as_ref());
+            cost = cost.saturating_add(summary.cost_usd.unwrap_or_default());
+            tokens = tokens
+                .saturating_add(summary.input_tokens)
+                .saturating_add(summary.output_tokens);
+        }
+        let turns = count_noun(turns.len(), "turn");
+        let facts = [
+            (tokens > 0).then(|| format!("{tokens} tokens")),
+            (cost > Money::ZERO).then(|| format!("${}", cost.round_up())),
+        ];
+        let facts = facts.into_iter().flatten();
+        Some(
+            std::iter::once(turns)
+                .chain(facts)
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
+    }
+
     /// Returns a line for each agent of the team with its model; none while the team is unknown.
     pub(crate) fn model_lines(&self) -> Vec<String> {
         let agents = self.config().into_iter().flat_map(|config| &config.agents);
         let line = |agent: &AgentConfig| {
-            let backend = &agent.backend;
-            let model = match &backend.external_agent {
-                Some(program) => program.model.as_deref().unwrap_or("of its own choice"),
-                None => &backend.model,
-            };
-            format!("  {}: {model} ({})", agent.id, backend.vendor.name)
+            let model = agent_model(agent).unwrap_or("of its own choice");
+            format!("  {}: {model} ({})", agent.id, agent.backend.vendor.name)
         };
         agents.map(line).collect()
     }
@@ -494,5 +566,13 @@ impl SessionState {
         storage
             .unwrap_or(&default)
             .resolve(&self.host.state_parent, None)
+    }
+}
+
+/// Returns the model of an agent; `None` for a program that chooses its own.
+fn agent_model(agent: &AgentConfig) -> Option<&str> {
+    match &agent.backend.external_agent {
+        Some(program) => program.model.as_deref(),
+        None => Some(&agent.backend.model),
     }
 }

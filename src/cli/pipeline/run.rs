@@ -42,7 +42,6 @@ use crate::spending::models::ModelList;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::answer_file::AnswerFile;
 use crate::world::io::files::{read_capped, write_output_file};
-use crate::world::io::terminal_input::TerminalInput;
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
@@ -358,8 +357,7 @@ impl PipelineLaunch<'_> {
             page.show_limits(config.limits);
         }
         let interaction = user_interaction(&config, &host.cwd, presence, arguments, &mode, output)?;
-        let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
-        steering.keyboard = keyboard.flatten();
+        steering.keyboard = interaction.typed_messages(&host.env);
         context.approvals = ApprovalConfig {
             channel: interaction.approval_channel.clone(),
             session: approvals,

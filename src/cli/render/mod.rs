@@ -17,14 +17,16 @@ use crate::cli::render::event_lines::{
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, PipelineEvent, ReplyTextKind,
-    RunEvent, SubagentEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, ModelEvent,
+    PipelineEvent, ReplyTextKind, RunEvent, SubagentEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::orchestrator::team::project_instructions::describe_size;
 use crate::run_view::RunView;
+use crate::run_view::tool_call::ToolCallOutcome;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
+use crate::tools::call_text::is_change;
 use crate::world::io::clock::{Stopwatch, milliseconds};
 use crate::world::io::event_sink::EventSink;
 
@@ -58,8 +60,18 @@ pub(crate) struct RunRenderer<'o, 'w> {
     idle_since: Duration,
     /// Time since the last tick.
     last_tick: Stopwatch,
-    /// Whether only the answer, warnings and a bad end are shown.
-    is_quiet: bool,
+    detail: LineDetail,
+}
+
+/// How much of a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineDetail {
+    /// Everything.
+    All,
+    /// What remains after the dashboard: the task, the winner, the answer, the files and the cost.
+    Outcome,
+    /// The answer, warnings and a bad end.
+    Quiet,
 }
 
 /// The current reply of an agent.
@@ -92,14 +104,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             activity: DisplayActivity::Idle,
             idle_since: Duration::ZERO,
             last_tick: Stopwatch::start(),
-            is_quiet: false,
+            detail: LineDetail::All,
         }
     }
 
-    /// Shows only the answer, warnings and a bad end.
-    pub(crate) fn with_quiet(mut self) -> Self {
-        self.is_quiet = true;
-        self
+    /// Sets how much is shown of the following events.
+    pub(crate) fn set_detail(&mut self, detail: LineDetail) {
+        self.detail = detail;
     }
 
     fn on_event_quietly(&mut self, event: &Event) -> Result<()> {
@@ -112,6 +123,48 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             && *status != ExitStatus::Success
         {
             self.output.note(summary);
+        }
+        Ok(())
+    }
+
+    /// Shows an event of a run that was seen on the dashboard, if it is a part of the outcome.
+    fn on_outcome_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        match event {
+            Event::Run(RunEvent::RunStarted { question, .. }) => {
+                let task = single_line(question, ACTION_CHARS_MAX);
+                self.show_labelled_line("task", TextStyle::Strong, &task);
+            }
+            Event::Run(event @ (RunEvent::Warning { .. } | RunEvent::LimitMet { .. })) => {
+                self.on_run_event(event, elapsed);
+            }
+            Event::Run(event @ RunEvent::RunEnded { .. }) => {
+                self.on_run_event(event, elapsed);
+                let command = if self.output.is_of_session() {
+                    "/dashboard"
+                } else {
+                    "massgen logs follow last --dashboard"
+                };
+                self.show_labelled_line("all of it", TextStyle::Faint, command);
+            }
+            Event::Coordination(CoordinationEvent::DroppedOut { .. }) => {
+                self.show_event_line(event);
+            }
+            Event::Coordination(event @ CoordinationEvent::WinnerSelected { .. }) => {
+                self.on_coordination_event(event);
+            }
+            Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) => {
+                return self.show_final_answer(content);
+            }
+            Event::Delivery(event @ DeliveryEvent::Delivered { .. }) => {
+                self.on_delivery_event(event);
+            }
+            Event::Pipeline(step) => self.show_pipeline_step(step),
+            Event::Run(_)
+            | Event::Model(_)
+            | Event::Tool(_)
+            | Event::Subagent(_)
+            | Event::Coordination(_)
+            | Event::Delivery(_) => {}
         }
         Ok(())
     }
@@ -293,11 +346,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             return;
         }
         let agents = self.view.agents().iter();
-        let mut waiting: Vec<&str> = agents
-            .filter(|agent| agent.has_open_request())
-            .map(|agent| agent.id.as_str())
+        let waiting: Vec<String> = agents
+            .filter_map(|agent| match agent.running_call() {
+                Some(call) => Some(format!("{} ({})", agent.id, call.text)),
+                None => agent.has_open_request().then(|| agent.id.to_string()),
+            })
             .collect();
-        waiting.sort_unstable();
         if !waiting.is_empty() {
             let text = format!(
                 "{}: waiting for {}",
@@ -377,10 +431,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 format!("refused for {agents}: no sandbox is available on this machine"),
             ),
             Some(SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock)
-            | None => (
-                TextStyle::Strong,
-                format!("{isolation} for {agents}; not protected: {gaps}"),
-            ),
+            | None => {
+                // At a terminal, `/status` and `massgen doctor` say what it leaves open.
+                let gaps =
+                    (!self.output.has_terminal()).then(|| format!("; not protected: {gaps}"));
+                let text = format!("{isolation} for {agents}{}", gaps.unwrap_or_default());
+                (TextStyle::Strong, text)
+            }
         };
         if self
             .output
@@ -505,6 +562,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     /// Shows an action of an agent, if the event is one.
     fn show_event_line(&mut self, event: &Event) {
+        if self.output.has_terminal()
+            && let Event::Tool(tool_event) = event
+            && let Some(agent) = event.agent()
+            && self.show_tool_call(agent, tool_event)
+        {
+            return;
+        }
         if let Some(agent) = event.agent()
             && let Some(EventLine { style, verb, rest }) = event_line(event)
         {
@@ -519,6 +583,35 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 ],
             );
         }
+    }
+
+    /// Shows the tool call of `agent` that an event is about, in words, once it has ended: until
+    /// then, the line of what the run waits for shows it. Returns whether the event is about one.
+    fn show_tool_call(&mut self, agent: &AgentId, event: &ToolEvent) -> bool {
+        let call_id = match event {
+            ToolEvent::ToolCalled { call_id, .. } | ToolEvent::ToolFinished { call_id, .. } => {
+                call_id
+            }
+            ToolEvent::NativeToolCall { .. } => "",
+            ToolEvent::PlanUpdated { .. }
+            | ToolEvent::ApprovalQueued { .. }
+            | ToolEvent::Approval { .. }
+            | ToolEvent::HookRan { .. }
+            | ToolEvent::ServerProgress { .. } => return false,
+        };
+        let Some(call) = self.view.agent(agent).and_then(|view| view.call(call_id)) else {
+            return false;
+        };
+        let note_style = match &call.outcome {
+            ToolCallOutcome::Running => return true,
+            ToolCallOutcome::Succeeded { .. } => TextStyle::Faint,
+            ToolCallOutcome::Failed { .. } => TextStyle::Warn,
+            ToolCallOutcome::Denied { .. } => TextStyle::Bad,
+        };
+        let (text, note) = (call.text.clone(), call.spaced_note());
+        self.finish_reply(agent);
+        self.show_agent_line(agent, &[(TextStyle::Plain, &text), (note_style, &note)]);
+        true
     }
 
     /// Shows the beginning of an answer, which may not have been streamed.
@@ -539,9 +632,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_agent_line(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
         let index = self.view.agent_index(agent).unwrap_or_default();
-        let prefix = format!("[{agent}]");
         let mut line = vec![
-            (TextStyle::Agent(index), prefix.as_str()),
+            (TextStyle::AgentFrame(index), "["),
+            (TextStyle::AgentName, agent.as_str()),
+            (TextStyle::AgentFrame(index), "]"),
             (TextStyle::Plain, " "),
         ];
         line.extend_from_slice(pieces);
@@ -578,9 +672,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn show_delivery(&mut self, rows: &[DeliveryRow]) {
         self.finish_all_replies();
         self.activity = DisplayActivity::Active;
-        if rows.is_empty() {
+        let denied_changes = self.denied_changes();
+        if rows.is_empty() && denied_changes.is_empty() {
             self.output
                 .line(&[(TextStyle::Faint, "no file was delivered")]);
+        } else if rows.is_empty() {
+            let text = format!("the winner was denied: {}", denied_changes.join("; "));
+            self.show_labelled_line("no file was delivered", TextStyle::Warn, &text);
         }
         let (delivered, others): (Vec<_>, Vec<_>) =
             rows.iter().partition(|row| row.outcome.is_delivered());
@@ -599,12 +697,48 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
+    /// Returns the last changes that the winner tried to make and was denied.
+    fn denied_changes(&self) -> Vec<String> {
+        let winner = self.view.ballot().winner.as_ref();
+        let agent = winner.and_then(|winner| self.view.agent(&winner.agent));
+        let calls = agent.into_iter().flat_map(|agent| &agent.calls);
+        let denied = calls.filter(|call| {
+            matches!(call.outcome, ToolCallOutcome::Denied { .. }) && is_change(&call.tool)
+        });
+        denied.map(|call| call.text.clone()).collect()
+    }
+
+    /// Returns whether files that the agents changed were not delivered, and not by the user's
+    /// choice.
+    fn has_failed_delivery(&self) -> bool {
+        let rows = self.view.delivery().rows.as_deref().unwrap_or_default();
+        let is_failed = |row: &DeliveryRow| match row.outcome {
+            DeliveryOutcome::Denied { .. }
+            | DeliveryOutcome::Conflict { .. }
+            | DeliveryOutcome::Failed { .. }
+            | DeliveryOutcome::Reverted { .. } => true,
+            DeliveryOutcome::Created
+            | DeliveryOutcome::Changed { .. }
+            | DeliveryOutcome::Deleted
+            | DeliveryOutcome::Mode { .. }
+            | DeliveryOutcome::Declined => false,
+        };
+        rows.iter().any(is_failed) || (rows.is_empty() && !self.denied_changes().is_empty())
+    }
+
     fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_replies();
-        let (label, style) = if status == ExitStatus::Success {
-            ("done", TextStyle::Good)
-        } else {
-            ("ended", TextStyle::Bad)
+        let (label, style) = match status {
+            ExitStatus::Success if self.has_failed_delivery() => ("done", TextStyle::Warn),
+            ExitStatus::Success => ("done", TextStyle::Good),
+            ExitStatus::Failure
+            | ExitStatus::Usage
+            | ExitStatus::Environment
+            | ExitStatus::Denied
+            | ExitStatus::Limit
+            | ExitStatus::Parked
+            | ExitStatus::Bug
+            | ExitStatus::Interrupted => ("ended", TextStyle::Bad),
         };
         if self.view.agents().len() > 1 {
             self.show_usage();
@@ -631,8 +765,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 impl EventSink for RunRenderer<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         self.view.apply_next(event, milliseconds(elapsed));
-        if self.is_quiet {
-            return self.on_event_quietly(event);
+        match self.detail {
+            LineDetail::All => {}
+            LineDetail::Outcome => return self.on_outcome_event(event, elapsed),
+            LineDetail::Quiet => return self.on_event_quietly(event),
         }
         self.show_event_line(event);
         match event {
@@ -665,7 +801,7 @@ impl EventSink for RunRenderer<'_, '_> {
     }
 
     fn on_due(&mut self, elapsed: Duration) -> Result<()> {
-        if self.due() == Some(Duration::ZERO) && !self.is_quiet {
+        if self.due() == Some(Duration::ZERO) && self.detail == LineDetail::All {
             self.last_tick = Stopwatch::start();
             self.on_tick(elapsed);
         }

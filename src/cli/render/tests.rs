@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::cli::terminal_text::strip_control_sequences;
 use crate::event::{
     CoordinationEvent, DeliveryEvent, DeliveryOutcome, ModelEvent, RunEvent, ToolEvent,
 };
@@ -30,6 +31,7 @@ fn start_event() -> Event {
         question: Arc::from("why?"),
         agents: vec![id("ann"), id("bob")],
         restart: 0,
+        cwd: None,
     })
 }
 
@@ -143,6 +145,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
             success: true,
             denied: false,
             summary: "wrote 1 byte".to_owned(),
+            measure: None,
             content: None,
             refused: Vec::new(),
             elapsed_ms: 1,
@@ -365,9 +368,70 @@ fn a_terminal_shows_the_awaited_agents_and_no_control_characters() {
     let err = String::from_utf8(err).unwrap().replace('\u{1b}', "^[");
     let lines = [
         "^[[1magents^[[0m: ann, bob",
-        "\r^[[2K^[[2m1 min 5 s: waiting for bob^[[0m\r^[[2K^[[35m[bob]^[[0m hi",
+        "\r^[[2K^[[2m1 min 5 s: waiting for bob^[[0m\r^[[2K^[[35m[^[[0m^[[1mbob^[[0m^[[35m]^[[0m hi",
     ];
     assert_eq!(err, lines.map(|line| format!("{line}\n")).concat());
+}
+
+#[test]
+fn a_terminal_shows_tool_calls_in_words_once_they_have_ended() {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = CliOutput::with_terminals(&mut out, &mut err);
+    let mut render = RunRenderer::new(&mut output);
+    let return_event = |tool: &str, success, summary: &str, measure: Option<&str>| {
+        Event::Tool(ToolEvent::ToolFinished {
+            agent: id("ann"),
+            call_id: "c1".to_owned(),
+            tool: tool.to_owned(),
+            success,
+            denied: false,
+            summary: summary.to_owned(),
+            measure: measure.map(str::to_owned),
+            content: None,
+            refused: Vec::new(),
+            elapsed_ms: 4100,
+            images: Vec::new(),
+        })
+    };
+    let mut wrong_call = call_event("ann", "edit_file", "{\"path\":\"b\"}", Some("no edits"));
+    if let Event::Tool(ToolEvent::ToolCalled { rule, .. }) = &mut wrong_call {
+        *rule = None;
+    }
+    for event in [
+        start_event(),
+        call_event("ann", "read_text_file", "{\"path\":\"src/a.rs\"}", None),
+        return_event("read_text_file", true, "…", Some("120 lines")),
+        call_event(
+            "ann",
+            "execute_command",
+            "{\"command\":\"cargo test\"}",
+            None,
+        ),
+        return_event(
+            "execute_command",
+            false,
+            "status 101 after 4.1 s: error: no such thing",
+            None,
+        ),
+        call_event(
+            "bob",
+            "write_file",
+            "{\"path\":\"/etc/x\"}",
+            Some("no grant"),
+        ),
+        wrong_call,
+    ] {
+        render.on_event(&event, AT).unwrap();
+    }
+    drop(output);
+    let err = strip_control_sequences(&String::from_utf8(err).unwrap()).into_owned();
+    insta::assert_snapshot!(err, @r"
+    agents: ann, bob
+    [ann] read src/a.rs (120 lines)  4.1 s
+    [ann] $ cargo test  4.1 s  failed (101): error: no such thing
+    [bob] write /etc/x  denied [outside-grants]: no grant
+    [ann] edit b  failed: no edits
+    ");
 }
 
 #[test]

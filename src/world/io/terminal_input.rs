@@ -2,6 +2,7 @@
 //! a question of the run can read its answer itself. It must never read from a terminal whose
 //! foreground job is another one.
 
+use std::collections::BTreeMap;
 use std::io::stdin;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
@@ -20,12 +21,28 @@ use crate::world::io::terminal_mode::has_input;
 /// The largest input that is read at once, in bytes: as much as a terminal buffers of a line.
 const INPUT_BYTES_MAX: usize = 4096;
 
+/// Variable with the time for which an escape character waits for the rest of a key, in
+/// milliseconds, as in ncurses: a slow connection needs more.
+const ESCAPE_DELAY: &str = "ESCDELAY";
+/// The time without the variable, and its maximum, in milliseconds.
+const ESCAPE_DELAY_DEFAULT_MS: u16 = 50;
+const ESCAPE_DELAY_MAX_MS: u16 = 5000;
+
+/// Returns the time for which an escape character waits for the rest of a key, in milliseconds.
+pub fn escape_delay_ms(env: &BTreeMap<String, String>) -> u16 {
+    let value = env.get(ESCAPE_DELAY).and_then(|text| text.parse().ok());
+    value
+        .unwrap_or(ESCAPE_DELAY_DEFAULT_MS)
+        .clamp(1, ESCAPE_DELAY_MAX_MS)
+}
+
 /// The terminal on standard input, while a run works.
 #[derive(Debug)]
 pub struct TerminalInput {
     /// Lets the thread wait for input once more.
     wait_sender: std_mpsc::Sender<()>,
     input_receiver: mpsc::Receiver<()>,
+    escape_delay: Duration,
     /// Ends the thread when it is closed.
     _stop_writer: OwnedFd,
 }
@@ -45,8 +62,8 @@ pub enum TypedInput {
 
 impl TerminalInput {
     /// Starts to wait for input; `None` if standard input is not a terminal. A thread waits until
-    /// this is dropped.
-    pub fn start() -> Option<Self> {
+    /// this is dropped. `env` is the process environment.
+    pub fn start(env: &BTreeMap<String, String>) -> Option<Self> {
         tcgetattr(stdin()).ok()?;
         let (stop_reader, stop_writer) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let (wait_sender, wait_receiver) = std_mpsc::channel();
@@ -64,8 +81,14 @@ impl TerminalInput {
         Some(Self {
             wait_sender,
             input_receiver,
+            escape_delay: Duration::from_millis(escape_delay_ms(env).into()),
             _stop_writer: stop_writer,
         })
+    }
+
+    /// Returns the time for which an escape character waits for the rest of a key.
+    pub fn escape_delay(&self) -> Duration {
+        self.escape_delay
     }
 
     /// Waits until there is input; forever if there can be none. Cancel-safe, unless it completes:

@@ -134,6 +134,18 @@ pub fn read_line() -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
+/// Reads the keys that are typed; `None` if there will be no more.
+pub fn read_keys() -> Option<Vec<u8>> {
+    let mut chunk = [0; LINE_BYTES_MAX];
+    loop {
+        match rustix::io::read(stdin(), &mut chunk) {
+            Ok(count @ 1..) => return Some(chunk.into_iter().take(count).collect()),
+            Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+}
+
 fn set_modes(modes: &Termios) {
     // Errors are ignored: a terminal that has gone away needs no mode.
     tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();

@@ -3,13 +3,15 @@
 
 use ratatui_core::layout::Rect;
 
-use crate::cli::cell_text::{clean_line, format_clock, wrap_untrusted_text};
+use crate::cli::cell_text::{clean_line, columns, format_clock, wrap_untrusted_text};
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
 use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text, winner_mark};
+use crate::cli::markdown_lines::markdown_lines;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::usage_text;
+use crate::markdown::parse;
 use crate::run_view::agent::AgentView;
 use crate::run_view::transcript::{EntryKind, TranscriptEntry};
 use crate::text::count_noun;
@@ -27,9 +29,10 @@ pub(in crate::cli::dashboard) fn draw(
     let Some(agent) = scene.run.agents().get(index) else {
         return 0;
     };
+    let number = scene.run.agent_number(&agent.id);
     let mut title = vec![
-        (TextStyle::Strong, format!(" {} ", index.saturating_add(1))),
-        (TextStyle::Agent(index), agent.id.to_string()),
+        (TextStyle::Strong, format!(" {number} ")),
+        (TextStyle::AgentName, agent.id.to_string()),
     ];
     if let Some((style, winner)) = winner_mark(scene.run, agent) {
         title.push((style, format!("  {winner}")));
@@ -41,7 +44,7 @@ pub(in crate::cli::dashboard) fn draw(
         title.push((TextStyle::Faint, format!("  {usage}")));
     }
     title.push((TextStyle::Plain, " ".to_owned()));
-    let inside = canvas.border(area, &title, TextStyle::Agent(index));
+    let inside = canvas.border(area, &title, TextStyle::AgentFrame(index));
     let mut state = state_line(scene.run, agent, scene.now_ms);
     if let Some((style, unread)) = unread_text(scene.run, agent) {
         state.push((style, format!("  {unread}")));
@@ -54,16 +57,8 @@ pub(in crate::cli::dashboard) fn draw(
     let height = usize::from(inside.height);
     let needed_rows = scene.state.scroll.saturating_add(height);
     let rows = TranscriptRows::from_end(agent, scene.state, inside.width, needed_rows);
-    let scroll_max = match rows.extent {
-        RowsExtent::All => rows.lines.len().saturating_sub(height),
-        RowsExtent::End => usize::MAX,
-    };
-    let end = rows
-        .lines
-        .len()
-        .saturating_sub(scene.state.scroll.min(scroll_max));
-    let begin = end.saturating_sub(height);
-    let visible_rows = rows.lines.get(begin..end).unwrap_or_default();
+    let scroll_max = rows.scroll_max(height);
+    let visible_rows = rows.visible(height, scene.state.scroll.min(scroll_max));
     canvas.lines(inside, visible_rows);
     if let Some(search) = &scene.state.search {
         for (line, y) in visible_rows.iter().zip(inside.y..inside.bottom()) {
@@ -126,7 +121,7 @@ fn contains(line: &StyledLine, text: &str) -> bool {
 }
 
 /// The end of a transcript in rows.
-struct TranscriptRows {
+pub(super) struct TranscriptRows {
     lines: Vec<StyledLine>,
     extent: RowsExtent,
 }
@@ -142,6 +137,35 @@ enum RowsExtent {
 impl TranscriptRows {
     /// Returns at least `needed_rows` rows from the end, or all.
     fn from_end(agent: &AgentView, state: &ViewState, width: u16, needed_rows: usize) -> Self {
+        Self::collect(agent, needed_rows, |entry| entry_lines(entry, state, width))
+    }
+
+    /// Like [`Self::from_end`], for the narrow cell of an agent: without times, and with the
+    /// results of calls in the lines of these.
+    pub(super) fn of_cell(agent: &AgentView, width: u16, needed_rows: usize) -> Self {
+        Self::collect(agent, needed_rows, |entry| cell_lines(entry, width))
+    }
+
+    /// Returns how far a view of this height can be scrolled from the end.
+    pub(super) fn scroll_max(&self, height: usize) -> usize {
+        match self.extent {
+            RowsExtent::All => self.lines.len().saturating_sub(height),
+            RowsExtent::End => usize::MAX,
+        }
+    }
+
+    /// Returns the rows of a view of this height that is scrolled from the end.
+    pub(super) fn visible(&self, height: usize, scroll: usize) -> &[StyledLine] {
+        let end = self.lines.len().saturating_sub(scroll);
+        let begin = end.saturating_sub(height);
+        self.lines.get(begin..end).unwrap_or_default()
+    }
+
+    fn collect(
+        agent: &AgentView,
+        needed_rows: usize,
+        lines_of: impl Fn(&TranscriptEntry) -> Vec<StyledLine>,
+    ) -> Self {
         let mut blocks = Vec::new();
         let mut count = 0_usize;
         let mut extent = RowsExtent::All;
@@ -150,7 +174,7 @@ impl TranscriptRows {
                 extent = RowsExtent::End;
                 break;
             }
-            let block = entry_lines(entry, state, width);
+            let block = lines_of(entry);
             count = count.saturating_add(block.len());
             blocks.push(block);
         }
@@ -168,13 +192,9 @@ impl TranscriptRows {
     }
 }
 
-fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledLine> {
-    let is_folded = match entry.kind {
-        EntryKind::Reasoning => state.folds_reasoning,
-        EntryKind::Result | EntryKind::Failure => state.folds_results,
-        EntryKind::Text | EntryKind::Call | EntryKind::Denial | EntryKind::Note => false,
-    };
-    let (style, sign) = match entry.kind {
+/// Returns the style and the sign of an entry.
+fn entry_style(kind: EntryKind) -> (TextStyle, &'static str) {
+    match kind {
         EntryKind::Text => (TextStyle::Plain, "  "),
         EntryKind::Reasoning => (TextStyle::Faint, "~ "),
         EntryKind::Call => (TextStyle::Strong, "> "),
@@ -182,7 +202,48 @@ fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<St
         EntryKind::Failure => (TextStyle::Warn, "! "),
         EntryKind::Denial => (TextStyle::Bad, "x "),
         EntryKind::Note => (TextStyle::Good, "* "),
+    }
+}
+
+/// Returns the Markdown of a reply in rows after `indent`.
+fn reply_lines(text: &str, indent: &str, width: u16) -> Vec<StyledLine> {
+    let room = usize::from(width).saturating_sub(columns(indent)).max(1);
+    let mut rows = markdown_lines(&parse(text), room);
+    for row in &mut rows {
+        row.insert(0, (TextStyle::Plain, indent.to_owned()));
+    }
+    rows
+}
+
+/// Returns the rows of an entry in a cell.
+fn cell_lines(entry: &TranscriptEntry, width: u16) -> Vec<StyledLine> {
+    let (style, sign) = entry_style(entry.kind);
+    match entry.kind {
+        EntryKind::Text => reply_lines(&entry.text, "", width),
+        // The line of the call says how it ended.
+        EntryKind::Result | EntryKind::Failure | EntryKind::Denial => Vec::new(),
+        EntryKind::Reasoning | EntryKind::Call | EntryKind::Note => {
+            let style = if entry.kind == EntryKind::Call {
+                TextStyle::Plain
+            } else {
+                style
+            };
+            let mut rows = wrap_untrusted_text(&entry.text, "  ", style, width);
+            if let Some((_, indent)) = rows.first_mut().and_then(|row| row.first_mut()) {
+                sign.clone_into(indent);
+            }
+            rows
+        }
+    }
+}
+
+fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledLine> {
+    let is_folded = match entry.kind {
+        EntryKind::Reasoning => state.folds_reasoning,
+        EntryKind::Result | EntryKind::Failure => state.folds_results,
+        EntryKind::Text | EntryKind::Call | EntryKind::Denial | EntryKind::Note => false,
     };
+    let (style, sign) = entry_style(entry.kind);
     let time = format_clock(entry.at_ms);
     let indent = " ".repeat(time.len().saturating_add(3));
     if is_folded {
@@ -193,7 +254,11 @@ fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<St
             (style, format!("{sign}{text}")),
         ]];
     }
-    let mut lines = wrap_untrusted_text(&entry.text, &indent, style, width);
+    let mut lines = if entry.kind == EntryKind::Text {
+        reply_lines(&entry.text, &indent, width)
+    } else {
+        wrap_untrusted_text(&entry.text, &indent, style, width)
+    };
     if let Some(first_line) = lines.first_mut()
         && let Some(prefix) = first_line.first_mut()
     {

@@ -2,12 +2,14 @@
 //! sign and words, so that no colour is needed to tell them apart.
 
 use crate::check_results::CheckVerdict;
-use crate::cli::cell_text::{clean_line, format_short};
+use crate::cli::cell_text::clean_line;
 use crate::cli::output::{StyledLine, TextStyle};
+use crate::cli::terminal_text::clean_text;
 use crate::run_view::RunView;
-use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};
+use crate::run_view::agent::{AgentActivity, AgentView};
 use crate::run_view::ballot::BallotAnswer;
 use crate::run_view::overview::RunPhase;
+use crate::run_view::tool_call::{ToolCallOutcome, ToolCallView};
 use crate::text::count_noun;
 use crate::tools::task_plan::{PlanEntry, PlanEntryStatus, TaskPlan};
 
@@ -162,92 +164,16 @@ pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledLine> 
     lines
 }
 
-/// Returns the end of the path, or the command, with which the arguments of a call begin; otherwise
-/// all of them.
-fn call_subject(arguments: &str) -> String {
-    /// Number of names at the end of a path that are shown.
-    const NAMES_SHOWN: usize = 2;
-    if let Some(command) = first_value(arguments, "command") {
-        return command;
-    }
-    let Some(path) = first_value(arguments, "path") else {
-        return arguments.to_owned();
-    };
-    let names: Vec<&str> = path.split('/').collect();
-    let hidden_count = names.len().saturating_sub(NAMES_SHOWN);
-    match names.get(hidden_count..) {
-        Some(shown_names) if hidden_count > 1 => format!("…/{}", shown_names.join("/")),
-        Some(_) | None => path,
-    }
-}
-
-/// Returns the text with which the arguments begin, if it has this name. They may be cut off.
-fn first_value(arguments: &str, name: &str) -> Option<String> {
-    let value_text = arguments.strip_prefix(&format!("{{\"{name}\":\""))?;
-    let mut value = String::new();
-    let mut chars = value_text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => break,
-            '\\' => match chars.next()? {
-                'n' | 't' => value.push(' '),
-                next @ ('"' | '\\' | '/') => value.push(next),
-                next => value.extend(['\\', next]),
-            },
-            c => value.push(c),
-        }
-    }
-    Some(value)
-}
-
 /// Returns a tool call with its outcome.
 pub(super) fn call_line(call: &ToolCallView) -> StyledLine {
-    let tool = clean_line(&call.tool);
-    let duration = call.elapsed_ms.map(format_short);
-    let elapsed = duration.map_or_else(String::new, |duration| format!("  {duration}"));
-    let arguments = clean_line(&call_subject(&call.arguments));
-    match &call.outcome {
-        ToolCallOutcome::Running => vec![(TextStyle::Plain, format!("> {tool} {arguments}"))],
-        ToolCallOutcome::Succeeded { .. } => vec![
-            (TextStyle::Plain, format!("+ {tool}")),
-            (TextStyle::Faint, format!("{elapsed}  {arguments}")),
-        ],
-        ToolCallOutcome::Failed { summary } => vec![
-            (TextStyle::Warn, format!("! {tool} failed")),
-            (
-                TextStyle::Faint,
-                format!("{elapsed}  {}", clean_line(summary)),
-            ),
-        ],
-        ToolCallOutcome::Denied { reason, rule } => {
-            let rule_note = rule.as_ref().map(|rule| format!(" [{}]", clean_line(rule)));
-            let rule = rule_note.unwrap_or_default();
-            vec![
-                (TextStyle::Bad, format!("x {tool} denied{rule}")),
-                (TextStyle::Plain, format!("  {}", clean_line(reason))),
-            ]
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_is_shown_by_its_path_or_command() {
-        #[track_caller]
-        fn check(arguments: &str, expected: &str) {
-            assert_eq!(call_subject(arguments), expected, "{arguments}");
-        }
-        check(r#"{"path":"src/main.rs"}"#, "src/main.rs");
-        check(r#"{"path":"/tmp/a/b/c.txt","content":"x"}"#, "…/b/c.txt");
-        check(r#"{"path":"/tmp/a/b/c.t…"#, "…/b/c.t…");
-        check(
-            r#"{"command":"echo \"a\" > b","cwd":"/"}"#,
-            r#"echo "a" > b"#,
-        );
-        check(r#"{"query":"x","path":"y"}"#, r#"{"query":"x","path":"y"}"#);
-        check("", "");
-    }
+    let (sign, style, note_style) = match &call.outcome {
+        ToolCallOutcome::Running => ('>', TextStyle::Plain, TextStyle::Plain),
+        ToolCallOutcome::Succeeded { .. } => ('+', TextStyle::Plain, TextStyle::Faint),
+        ToolCallOutcome::Failed { .. } => ('!', TextStyle::Warn, TextStyle::Plain),
+        ToolCallOutcome::Denied { .. } => ('x', TextStyle::Bad, TextStyle::Plain),
+    };
+    vec![
+        (style, format!("{sign} {}", clean_text(&call.text))),
+        (note_style, clean_text(&call.spaced_note()).into_owned()),
+    ]
 }

@@ -55,7 +55,7 @@ pub(in crate::cli::dashboard) fn draw(
         let mark = if is_selected { ">" } else { " " };
         let mut title = vec![
             (TextStyle::Strong, format!("{mark}{} ", answer.label)),
-            (TextStyle::Agent(agent), format!("{} ", answer.agent)),
+            (TextStyle::AgentName, format!("{} ", answer.agent)),
         ];
         if visible_answers.len() < answers.len() {
             let number = index.saturating_add(1);
@@ -63,7 +63,7 @@ pub(in crate::cli::dashboard) fn draw(
             title.push((TextStyle::Plain, position));
         }
         let style = if is_selected {
-            TextStyle::Agent(agent)
+            TextStyle::AgentFrame(agent)
         } else {
             TextStyle::Faint
         };

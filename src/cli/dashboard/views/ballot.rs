@@ -22,9 +22,8 @@ pub(in crate::cli::dashboard) fn line(scene: &Scene<'_>) -> StyledLine {
         let mut answers: Vec<&BallotAnswer> = ballot.current_answers().collect();
         answers.sort_by_key(|answer| Reverse(vote_count(ballot, answer)));
         for answer in answers {
-            let index = scene.run.agent_index(&answer.agent).unwrap_or_default();
             line.push((TextStyle::Plain, format!("  {} ", answer.label)));
-            line.push((TextStyle::Agent(index), answer.agent.to_string()));
+            line.push((TextStyle::AgentName, answer.agent.to_string()));
             line.push((TextStyle::Plain, format!(" {}", votes_text(ballot, answer))));
             if answer.fails_checks() {
                 line.push((TextStyle::Bad, " checks failed".to_owned()));
@@ -56,8 +55,7 @@ fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledLine {
     let winner_count = winner.votes.iter().filter(is_first);
     let other_counts = winner.votes.iter().filter(|count| !is_first(count));
     for VotesForAgent { agent, count } in winner_count.chain(other_counts) {
-        let index = scene.run.agent_index(agent).unwrap_or_default();
-        line.push((TextStyle::Agent(index), format!("  {agent}")));
+        line.push((TextStyle::AgentName, format!("  {agent}")));
         line.push((TextStyle::Plain, format!(" {count}")));
         if failing.contains(&agent) {
             line.push((TextStyle::Bad, " checks failed".to_owned()));

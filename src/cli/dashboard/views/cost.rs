@@ -26,7 +26,6 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     let mut entries: Vec<(&UsageKey, &RequestTotals)> = scene.run.usage().entries().collect();
     entries.sort_by_key(|(key, _)| scene.agent_position(&key.agent));
     for (key, totals) in entries {
-        let index = scene.run.agent_index(&key.agent).unwrap_or_default();
         let phase = match key.phase {
             SpendingPhase::Coordination => "work",
             SpendingPhase::Selection => "select",
@@ -35,7 +34,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
         let model = pad(&clean_line(&key.model), NAME_WIDTH);
         lines.push(vec![
             (
-                TextStyle::Agent(index),
+                TextStyle::AgentName,
                 format!(" {}", pad(key.agent.as_str(), NAME_WIDTH)),
             ),
             (

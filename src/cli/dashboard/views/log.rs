@@ -10,6 +10,8 @@ use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::event_line;
 use crate::event::{CoordinationEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
+use crate::run_view::EventPosition;
+use crate::run_view::tool_call::ToolCallView;
 use crate::text::join_with_commas;
 use crate::world::io::clock::milliseconds;
 
@@ -48,11 +50,24 @@ pub(in crate::cli::dashboard) fn draw(
 fn log_line(scene: &Scene<'_>, entry: &LineEvent) -> Option<StyledLine> {
     let clock = format_clock(milliseconds(entry.elapsed));
     let time = (TextStyle::Faint, format!(" {clock} "));
-    if let (Some(agent), Some(line)) = (entry.event.agent(), event_line(&entry.event)) {
-        let index = scene.run.agent_index(agent).unwrap_or_default();
+    let position = EventPosition {
+        seq: 0,
+        elapsed_ms: milliseconds(entry.elapsed),
+    };
+    if let (Some(agent), Event::Tool(tool_event)) = (entry.event.agent(), &entry.event)
+        && let Some(call) =
+            ToolCallView::from_event(tool_event, scene.run.run().cwd.as_deref(), position)
+    {
         return Some(vec![
             time,
-            (TextStyle::Agent(index), format!("[{agent}] ")),
+            (TextStyle::AgentName, format!("[{agent}] ")),
+            (TextStyle::Plain, clean_line(&call.sentence())),
+        ]);
+    }
+    if let (Some(agent), Some(line)) = (entry.event.agent(), event_line(&entry.event)) {
+        return Some(vec![
+            time,
+            (TextStyle::AgentName, format!("[{agent}] ")),
             (line.style, format!("{} ", line.verb)),
             (TextStyle::Plain, clean_line(&line.rest)),
         ]);

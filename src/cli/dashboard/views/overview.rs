@@ -3,16 +3,16 @@
 
 use ratatui_core::layout::Rect;
 
-use crate::cli::cell_text::{clean_line, format_count, pad, text_end, wrap};
+use crate::cli::cell_text::{clean_line, format_count, pad};
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::scene::Scene;
+use crate::cli::dashboard::views::agent::TranscriptRows;
 use crate::cli::dashboard::views::agent_lines::{
     agent_state, call_line, checks_text, current_answer, plan_line, state_line, unread_text,
     winner_mark,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
 use crate::cli::output::{StyledLine, TextStyle};
-use crate::cli::terminal_text::clean_text;
 use crate::run_view::agent::{AgentActivity, AgentView};
 
 /// Minimum size of a cell.
@@ -20,8 +20,6 @@ const CELL_WIDTH_MIN: u16 = 36;
 const CELL_HEIGHT_MIN: u16 = 5;
 /// Maximum number of agents that have cells.
 const CELLS_MAX: usize = 8;
-/// Maximum number of tool calls in a cell.
-const CALLS_SHOWN_MAX: u16 = 8;
 
 /// How the agents are laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,12 +44,17 @@ pub(in crate::cli::dashboard) fn draw(
     }
     match layout(area, agents.len()) {
         OverviewLayout::Cells(cells) => {
+            let mut scroll_max = 0;
             for ((index, agent), cell) in agents.iter().enumerate().zip(cells) {
-                draw_cell(scene, canvas, cell, index, agent);
+                let cell_scroll_max = draw_cell(scene, canvas, cell, index, agent);
+                scroll_max = scroll_max.max(cell_scroll_max);
             }
+            scroll_max
+        }
+        OverviewLayout::Table => {
+            draw_table(scene, canvas, area);
             0
         }
-        OverviewLayout::Table => draw_table(scene, canvas, area),
     }
 }
 
@@ -82,19 +85,20 @@ fn layout(area: Rect, count: usize) -> OverviewLayout {
     }
 }
 
+/// Draws the cell of an agent. Returns how far the selected one can be scrolled.
 fn draw_cell(
     scene: &Scene<'_>,
     canvas: &mut Canvas<'_>,
     cell: Rect,
     index: usize,
     agent: &AgentView,
-) {
+) -> usize {
     let is_selected = scene.state.agent_index == index;
     let mark = if is_selected { ">" } else { " " };
-    let number = index.saturating_add(1);
+    let number = scene.run.agent_number(&agent.id);
     let mut title = vec![
         (TextStyle::Strong, format!("{mark}{number} ")),
-        (TextStyle::Agent(index), agent.id.to_string()),
+        (TextStyle::AgentName, agent.id.to_string()),
     ];
     if let Some((style, winner)) = winner_mark(scene.run, agent) {
         title.push((style, format!("  {winner}")));
@@ -103,8 +107,10 @@ fn draw_cell(
         title.push((TextStyle::Plain, format!("  {}", clean_line(model))));
     }
     title.push((TextStyle::Plain, " ".to_owned()));
-    let style = if is_selected {
-        TextStyle::Agent(index)
+    let style = if scene.run.is_winner(&agent.id) {
+        TextStyle::Good
+    } else if is_selected {
+        TextStyle::AgentFrame(index)
     } else {
         TextStyle::Faint
     };
@@ -112,28 +118,14 @@ fn draw_cell(
     let mut lines = vec![state_line(scene.run, agent, scene.now_ms)];
     lines.extend(unread_text(scene.run, agent).map(|text| vec![text]));
     lines.extend(plan_line(agent));
-    let calls = CALLS_SHOWN_MAX.min(inside.height.saturating_sub(1) / 2);
-    let first_call = agent.calls.len().saturating_sub(usize::from(calls));
-    lines.extend(agent.calls.iter().skip(first_call).map(call_line));
-    let used_rows = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let room = inside.height.saturating_sub(used_rows);
-    lines.extend(reply_lines(agent, room, inside.width));
+    let height = usize::from(inside.height);
+    let room = height.saturating_sub(lines.len());
+    let scroll = if is_selected { scene.state.scroll } else { 0 };
+    let rows = TranscriptRows::of_cell(agent, inside.width, scroll.saturating_add(room));
+    let scroll_max = rows.scroll_max(room);
+    lines.extend(rows.visible(room, scroll.min(scroll_max)).iter().cloned());
     canvas.lines(inside, &lines);
-}
-
-/// Returns the last rows of what `agent` says.
-fn reply_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledLine> {
-    let style = if agent.reply_tail.kind == Some("reasoning") {
-        TextStyle::Faint
-    } else {
-        TextStyle::Plain
-    };
-    let end = clean_text(text_end(&agent.reply_tail.text, rows, width));
-    let mut wrapped_rows = wrap(end.trim_end(), width);
-    wrapped_rows.retain(|row| !row.is_empty());
-    let first_row = wrapped_rows.len().saturating_sub(usize::from(rows));
-    let last_rows = wrapped_rows.into_iter().skip(first_row);
-    last_rows.map(|row| vec![(style, row)]).collect()
+    if is_selected { scroll_max } else { 0 }
 }
 
 /// A column of the table.
@@ -164,7 +156,7 @@ const TABLE_COLUMNS: [TableColumn; 8] = [
     column("model", 20, 130),
 ];
 
-fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
+fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) {
     let titles: Vec<(TextStyle, String)> = TABLE_COLUMNS
         .iter()
         .map(|column| (TextStyle::Faint, column.title.to_owned()))
@@ -180,17 +172,13 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
     let height = usize::from(rows.height);
     let agents = scene.run.agents();
     // The selected agent stays in sight.
-    let first_min = scene
+    let first_row = scene
         .state
         .agent_index
         .saturating_sub(height.saturating_sub(1));
-    let first_max = agents.len().saturating_sub(height);
-    let first_row = first_min
-        .max(scene.state.scroll.min(first_max))
-        .min(scene.state.agent_index);
     let visible_agents = agents.iter().enumerate().skip(first_row);
     for ((index, agent), y) in visible_agents.zip(rows.y..rows.bottom()) {
-        canvas.line(rows, y, &agent_row(scene, index, agent, area.width));
+        canvas.line(rows, y, &agent_row(scene, agent, area.width));
         if index == scene.state.agent_index {
             let selected_row = Rect {
                 y,
@@ -200,10 +188,9 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
             canvas.select(selected_row);
         }
     }
-    first_max
 }
 
-fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledLine {
+fn agent_row(scene: &Scene<'_>, agent: &AgentView, width: u16) -> StyledLine {
     let state = state_cell(scene, agent);
     let label = |label: Option<crate::id::AnswerLabel>| {
         let text = label.map(|label| label.to_string());
@@ -215,8 +202,11 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
     let mut row = table_row(
         width,
         vec![
-            (TextStyle::Plain, index.saturating_add(1).to_string()),
-            (TextStyle::Agent(index), agent.id.to_string()),
+            (
+                TextStyle::Plain,
+                scene.run.agent_number(&agent.id).to_string(),
+            ),
+            (TextStyle::AgentName, agent.id.to_string()),
             state,
             label(agent.answer),
             label(agent.vote),

@@ -30,9 +30,8 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
     let mut agent_lanes: Vec<&TimelineLane> = scene.run.timeline().lanes().iter().collect();
     agent_lanes.sort_by_key(|lane| scene.agent_position(&lane.agent));
     for lane in agent_lanes {
-        let index = scene.run.agent_index(&lane.agent).unwrap_or_default();
         let name = pad(lane.agent.as_str(), NAME_WIDTH);
-        let mut line = vec![(TextStyle::Agent(index), format!(" {name}"))];
+        let mut line = vec![(TextStyle::AgentName, format!(" {name}"))];
         line.extend(lane_pieces(lane, width, end_ms));
         lines.push(line);
     }

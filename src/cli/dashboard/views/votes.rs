@@ -5,6 +5,7 @@ use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::output::{StyledLine, TextStyle};
+use crate::id::AgentId;
 
 /// Indentation of a reason.
 const INDENT: &str = "     ";
@@ -12,10 +13,7 @@ const INDENT: &str = "     ";
 /// Returns the lines of the current answers, the winner with what decided, and all votes.
 pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
     let ballot = scene.run.ballot();
-    let name = |agent| {
-        let index = scene.run.agent_index(agent).unwrap_or_default();
-        (TextStyle::Agent(index), agent.to_string())
-    };
+    let name = |agent: &AgentId| (TextStyle::AgentName, agent.to_string());
     let mut lines = vec![vec![(TextStyle::Strong, " Answers".to_owned())]];
     for answer in ballot.current_answers() {
         let mut line = vec![

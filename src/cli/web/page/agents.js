@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { checkList, chip, icon, loading, planList, state } from './elements.js';
-import { activityText, activityTone, callSubject, clock, duration, money, tokens } from './format.js';
+import { activityText, activityTone, clock, duration, money, tokens } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
 import { batchOf, go, runHref } from './router.js';
@@ -34,12 +34,12 @@ function callRow(call, now, agent) {
     else unfolded.delete(key);
   };
   const tone = { running: 'work', succeeded: 'done', failed: 'bad', denied: 'ask' }[call.outcome];
-  const word = call.outcome === 'succeeded' ? nothing : html`<span class="word">${call.outcome}</span>`;
+  const word = call.outcome === 'running' ? html`<span class="word">running</span>` : nothing;
   const row = (/** @type {string} */ name, /** @type {any} */ value, form = 'text') =>
     (value ? html`<dt>${name}</dt><dd class=${form}>${value}</dd>` : nothing);
-  return html`<li><details class="call tone-${tone}" ?open=${unfolded.has(key)} @toggle=${toggle}><summary>${icon(tone)}<span class="tool">${call.tool}</span>
-    <span class="args">${callSubject(call.arguments)}</span>${word}<span class="num">${callTime(call, now)}</span></summary>
-    <dl class="facts">${row('arguments', call.arguments, 'mono')}${row('denied', call.reason)}
+  return html`<li><details class="call tone-${tone}" ?open=${unfolded.has(key)} @toggle=${toggle}><summary>${icon(tone)}<span class="tool">${call.text}</span>
+    <span class="args">${call.note}</span>${word}<span class="num">${callTime(call, now)}</span></summary>
+    <dl class="facts">${row('tool', call.tool)}${row('arguments', call.arguments, 'mono')}${row('denied', call.reason)}
       ${row('rule', call.rule && html`<code>${call.rule}</code> · explained by <code>massgen explain</code>`)}
       ${row('result', call.summary, 'mono')}${row('started', clock(call.started_ms))}</dl></details></li>`;
 }

@@ -51,15 +51,6 @@ export function moment(time) {
     : date.toLocaleString([], { month: 'short', day: 'numeric', ...hour });
 }
 
-/** The end of the path, or the command, with which the arguments of a call begin; otherwise all of them.
- * @param {string} text */
-export function callSubject(text) {
-  const [, name, value] = /^\{"(path|command)":"((?:[^"\\]|\\.)*)/.exec(text) ?? [];
-  if (name !== 'path') return value ?? text;
-  const parts = value.split('/');
-  return parts.length > 3 ? `…/${parts.slice(-2).join('/')}` : value;
-}
-
 /** What an agent does, in words. @param {AgentSection} agent */
 export function activityText({ activity, vote, candidate, answer }) {
   const { state, detail } = activity;

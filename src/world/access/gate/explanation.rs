@@ -175,5 +175,5 @@ impl Gate {
 
 /// States why approval is needed for a path.
 pub(super) fn approval_reason(rule: &PathRule) -> String {
-    format!("`permissions` has a person asked first: `{rule}`")
+    format!("a rule of the config asks you first: `{rule}`")
 }

@@ -276,6 +276,7 @@ impl Recorder {
             question,
             agents,
             restart,
+            ..
         }) = event
         {
             let mut progress =
