@@ -133,8 +133,9 @@ fn compared_form(event: &Event, aliases: &PathAliases) -> Option<Event> {
 
 /// Removes from an event what differs from run to run. Returns whether the event counts.
 fn normalize_run_event(event: &mut RunEvent, aliases: &PathAliases) -> bool {
-    if let RunEvent::RunStarted { question, .. } = event {
+    if let RunEvent::RunStarted { question, cwd, .. } = event {
         *question = aliases.replace_paths(question).into();
+        *cwd = None;
     } else if let RunEvent::CoordinationRestarted {
         reason,
         instructions,

@@ -245,6 +245,9 @@ fn the_stream_tells_what_the_log_tells() {
         let mut logged = logged.clone();
         logged.as_object_mut().unwrap().remove("checksum").unwrap();
         logged["time"] = event["time"].clone();
+        if event.get("cwd").is_some() {
+            logged["cwd"] = "[PROJECT]".into();
+        }
         if let Some(text) = event.get("text").filter(|_| event["type"] == "replied") {
             logged["text"] = text.clone();
         }

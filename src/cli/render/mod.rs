@@ -10,15 +10,12 @@ use crate::ballot::WinnerReason;
 use crate::cli::json_report::event_warning;
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledLine, StyledPiece, TextStyle, line_pieces};
-use crate::cli::render::event_lines::{
-    EventLine, OutcomeText, delivered_path, delivery_outcome, event_line, format_duration,
-    tie_text, usage_text,
-};
+use crate::cli::render::event_lines::{EventLine, event_line, format_duration, tie_text};
 use crate::cli::render::presentation::{MarkdownMode, Presentation, answer_lines};
 use crate::error::{ExitStatus, Result};
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, ModelEvent,
-    PipelineEvent, ReplyTextKind, RunEvent, SubagentEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, ReplyTextKind, RunEvent,
+    SubagentEvent, ToolEvent,
 };
 use crate::id::{AgentId, AnswerLabel};
 use crate::orchestrator::team::project_instructions::describe_size;
@@ -26,11 +23,11 @@ use crate::run_view::RunView;
 use crate::run_view::tool_call::ToolCallOutcome;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
-use crate::tools::call_text::is_change;
 use crate::world::io::clock::{Stopwatch, milliseconds};
 use crate::world::io::event_sink::EventSink;
 
 pub(crate) mod event_lines;
+mod outcome;
 mod presentation;
 
 /// Interval at which the terminal may show which agents the run is waiting for.
@@ -123,48 +120,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             && *status != ExitStatus::Success
         {
             self.output.note(summary);
-        }
-        Ok(())
-    }
-
-    /// Shows an event of a run that was seen on the dashboard, if it is a part of the outcome.
-    fn on_outcome_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        match event {
-            Event::Run(RunEvent::RunStarted { question, .. }) => {
-                let task = single_line(question, ACTION_CHARS_MAX);
-                self.show_labelled_line("task", TextStyle::Strong, &task);
-            }
-            Event::Run(event @ (RunEvent::Warning { .. } | RunEvent::LimitMet { .. })) => {
-                self.on_run_event(event, elapsed);
-            }
-            Event::Run(event @ RunEvent::RunEnded { .. }) => {
-                self.on_run_event(event, elapsed);
-                let command = if self.output.is_of_session() {
-                    "/dashboard"
-                } else {
-                    "massgen logs follow last --dashboard"
-                };
-                self.show_labelled_line("all of it", TextStyle::Faint, command);
-            }
-            Event::Coordination(CoordinationEvent::DroppedOut { .. }) => {
-                self.show_event_line(event);
-            }
-            Event::Coordination(event @ CoordinationEvent::WinnerSelected { .. }) => {
-                self.on_coordination_event(event);
-            }
-            Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) => {
-                return self.show_final_answer(content);
-            }
-            Event::Delivery(event @ DeliveryEvent::Delivered { .. }) => {
-                self.on_delivery_event(event);
-            }
-            Event::Pipeline(step) => self.show_pipeline_step(step),
-            Event::Run(_)
-            | Event::Model(_)
-            | Event::Tool(_)
-            | Event::Subagent(_)
-            | Event::Coordination(_)
-            | Event::Delivery(_) => {}
         }
         Ok(())
     }
@@ -667,98 +622,6 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
         self.output.answer(&format!("{content}{newline}"))
-    }
-
-    fn show_delivery(&mut self, rows: &[DeliveryRow]) {
-        self.finish_all_replies();
-        self.activity = DisplayActivity::Active;
-        let denied_changes = self.denied_changes();
-        if rows.is_empty() && denied_changes.is_empty() {
-            self.output
-                .line(&[(TextStyle::Faint, "no file was delivered")]);
-        } else if rows.is_empty() {
-            let text = format!("the winner was denied: {}", denied_changes.join("; "));
-            self.show_labelled_line("no file was delivered", TextStyle::Warn, &text);
-        }
-        let (delivered, others): (Vec<_>, Vec<_>) =
-            rows.iter().partition(|row| row.outcome.is_delivered());
-        for (title, rows) in [("delivered", delivered), ("not delivered", others)] {
-            if !rows.is_empty() {
-                self.output
-                    .line(&[(TextStyle::Strong, title), (TextStyle::Plain, ":")]);
-            }
-            for row in rows {
-                let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-                let outcome_column = format!("  {word:<8} ");
-                let path = delivered_path(row, &note);
-                self.output
-                    .line(&[(style, &outcome_column), (TextStyle::Plain, &path)]);
-            }
-        }
-    }
-
-    /// Returns the last changes that the winner tried to make and was denied.
-    fn denied_changes(&self) -> Vec<String> {
-        let winner = self.view.ballot().winner.as_ref();
-        let agent = winner.and_then(|winner| self.view.agent(&winner.agent));
-        let calls = agent.into_iter().flat_map(|agent| &agent.calls);
-        let denied = calls.filter(|call| {
-            matches!(call.outcome, ToolCallOutcome::Denied { .. }) && is_change(&call.tool)
-        });
-        denied.map(|call| call.text.clone()).collect()
-    }
-
-    /// Returns whether files that the agents changed were not delivered, and not by the user's
-    /// choice.
-    fn has_failed_delivery(&self) -> bool {
-        let rows = self.view.delivery().rows.as_deref().unwrap_or_default();
-        let is_failed = |row: &DeliveryRow| match row.outcome {
-            DeliveryOutcome::Denied { .. }
-            | DeliveryOutcome::Conflict { .. }
-            | DeliveryOutcome::Failed { .. }
-            | DeliveryOutcome::Reverted { .. } => true,
-            DeliveryOutcome::Created
-            | DeliveryOutcome::Changed { .. }
-            | DeliveryOutcome::Deleted
-            | DeliveryOutcome::Mode { .. }
-            | DeliveryOutcome::Declined => false,
-        };
-        rows.iter().any(is_failed) || (rows.is_empty() && !self.denied_changes().is_empty())
-    }
-
-    fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
-        self.finish_all_replies();
-        let (label, style) = match status {
-            ExitStatus::Success if self.has_failed_delivery() => ("done", TextStyle::Warn),
-            ExitStatus::Success => ("done", TextStyle::Good),
-            ExitStatus::Failure
-            | ExitStatus::Usage
-            | ExitStatus::Environment
-            | ExitStatus::Denied
-            | ExitStatus::Limit
-            | ExitStatus::Parked
-            | ExitStatus::Bug
-            | ExitStatus::Interrupted => ("ended", TextStyle::Bad),
-        };
-        if self.view.agents().len() > 1 {
-            self.show_usage();
-        }
-        let mut facts = vec![format_duration(elapsed)];
-        facts.extend(usage_text(&self.view.usage().run()));
-        self.show_labelled_line(label, style, &format!("{summary} ({})", facts.join(", ")));
-    }
-
-    /// Shows what each agent used, if anything was counted.
-    fn show_usage(&mut self) {
-        let share = |agent: &AgentId| {
-            let usage = usage_text(&self.view.usage().agent(agent))?;
-            Some(format!("{agent} {usage}"))
-        };
-        let agents = self.view.run().agents.iter();
-        let shares: Vec<String> = agents.filter_map(share).collect();
-        if !shares.is_empty() {
-            self.show_labelled_line("used", TextStyle::Faint, &shares.join("; "));
-        }
     }
 }
 
