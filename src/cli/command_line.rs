@@ -26,11 +26,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
         &["--select", "--list-examples", "examples", "configs"],
         "see `massgen config examples`, then `massgen --config @examples/NAME \"…\"`",
     ),
-    (
-        &["demo", "tutorial"],
-        "run `massgen --config @examples/basic/offline_demo \"write a hello program\"`; it needs no \
-         API key",
-    ),
+    (&["tutorial"], "run `massgen demo`, which needs no API key"),
     (&["--example"], "see `massgen config show NAME`"),
     (
         &["--show-schema", "--schema-backend", "--with-examples"],

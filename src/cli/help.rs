@@ -3,7 +3,7 @@
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   massgen --config team.yaml \"Add a --verbose flag to @src/:w\"
-  massgen --config @examples/basic/offline_demo \"write a hello program\"
+  massgen demo
   massgen --backend ollama --model qwen3 \"Why is the sky blue?\" > answer.txt
   git diff | massgen \"Review this change\" -
   massgen --config team.yaml --dry-run \"Tidy up @docs/:w\"

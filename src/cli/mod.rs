@@ -5,8 +5,9 @@ use crate::cli::args::explain::ExplainCommand;
 use crate::cli::args::gate_calls::HookCommand;
 use crate::cli::args::mcp::McpCommand;
 use crate::cli::args::pipeline::{PipelineArguments, PipelineCommand, RolesArguments};
-use crate::cli::args::{CliCommand, SchemaCommand};
+use crate::cli::args::{CliCommand, DeliveryArguments, RunArguments, SchemaCommand};
 use crate::cli::command_line::CliInvocation;
+use crate::cli::execution::UserPresence;
 use crate::cli::format::{OutputFormat, requested_format};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::login;
@@ -206,6 +207,7 @@ fn execute(
         }
         None => run::run(host, &arguments.run, output, report)?,
         Some(CliCommand::Init(arguments)) => init::run(host, &arguments, output)?,
+        Some(CliCommand::Demo) => run::run(host, &demo_arguments(host), output, None)?,
         Some(CliCommand::Config(command)) => configs::run(host, &command, output)?,
         Some(CliCommand::Batch(command)) => batch::run(host, &command, output)?,
         Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
@@ -265,6 +267,19 @@ fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Res
             agent_socket::forward_stdio(&AbsPath::resolve(&host.cwd, &arguments.socket))?;
             Ok(ExitStatus::Success)
         }
+    }
+}
+
+/// Returns the arguments of the demo, whose delivery is reviewed at a terminal.
+fn demo_arguments(host: &Host) -> RunArguments {
+    RunArguments {
+        config: Some("@examples/basic/demo".to_owned()),
+        task: vec!["Write a program that greets my project".to_owned()],
+        delivery: DeliveryArguments {
+            review: UserPresence::detect(host) == UserPresence::Present,
+            yes: false,
+        },
+        ..RunArguments::default()
     }
 }
 

@@ -31,6 +31,7 @@ macro_rules! examples {
 
 /// Every example, in listing order.
 pub static EXAMPLES: &[ExampleConfig] = examples![
+    "basic/demo.yaml",
     "basic/offline_demo.yaml",
     "basic/single_agent.yaml",
     "basic/two_agents.yaml",

@@ -39,6 +39,8 @@ fn help_names_every_flag() {
 
     Commands:
       init         Write a config of your first team from the models and programs that are found
+      demo         Show a team of four at work, without a key or a network: its models are a script. You
+                   review the one file that it writes into the current directory
       config       Check, list and show team configs
       models       List known models with their context sizes and prices
       explain      Explain what agents may do and why, without doing it
@@ -223,7 +225,7 @@ fn help_names_every_flag() {
 
     Examples:
       massgen --config team.yaml "Add a --verbose flag to @src/:w"
-      massgen --config @examples/basic/offline_demo "write a hello program"
+      massgen demo
       massgen --backend ollama --model qwen3 "Why is the sky blue?" > answer.txt
       git diff | massgen "Review this change" -
       massgen --config team.yaml --dry-run "Tidy up @docs/:w"
@@ -392,7 +394,7 @@ fn subcommands_of_other_tools_start_no_run() {
         );
     }
     for word in [
-        "auth", "login", "demo", "examples", "run", "resume", "status", "update", "quit",
+        "auth", "login", "tutorial", "examples", "run", "resume", "status", "update", "quit",
     ] {
         let finished = Project::new().args([word]).failure(2);
         let expected = format!("massgen has no `{word}`\nhint: ");
@@ -1183,6 +1185,7 @@ fn completions_and_manual_know_every_subcommand() {
         [
             "massgen",
             "massgen-init",
+            "massgen-demo",
             "massgen-config",
             "massgen-config-check",
             "massgen-config-examples",

@@ -51,5 +51,5 @@ test('mentions are written as the terminal writes them', () => {
 
 test('code that is quoted in a comment opens no path', () => {
   const task = taskOf([{ path: 'a@b/c.py', hunk: 0, at: 1, line: 3, code: '@secret:w `x`', text: 'Why?\nTell me.' }]);
-  assert.equal(task, "Please address these review comments:\n\n- a\\@b/c.py, line 3, `\\@secret:w 'x'`:\n  Why?\n  Tell me.");
+  assert.equal(task, "Review of a\\@b/c.py: address this comment:\n\n- a\\@b/c.py, line 3, `\\@secret:w 'x'`:\n  Why?\n  Tell me.");
 });

@@ -377,6 +377,9 @@ pub(crate) enum CliCommand {
     /// Write a config of your first team from the models and programs that are found.
     #[command(aliases = ["setup", "quickstart"], after_help = INIT_EXAMPLES)]
     Init(InitArguments),
+    /// Show a team of four at work, without a key or a network: its models are a script. You
+    /// review the one file that it writes into the current directory.
+    Demo,
     /// Check, list and show team configs.
     #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigCommand),

@@ -29,6 +29,7 @@ use crate::world::store::naming::LAST;
 const KEYS: &str = "\
 @ offers paths: Up and Down choose, Tab or Enter inserts, Ctrl-W inserts with `:w`, Esc closes.
 Alt-Enter or a `\\` at the end of a line begins a new line; pasted text is one prompt.
+An image that you mention, as in `@screen.png`, is shown to models that accept images.
 Ctrl-X Ctrl-E opens your editor; `!COMMAND` runs in your shell, outside the sandbox, unseen by agents.
 A line typed during a turn is a message to all agents; `NAME: text` is for one of them. While the
 dashboard is shown, press `i` first: each other key is a command there, and `?` lists them.

@@ -214,9 +214,18 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         } = event
         {
             self.show_winner(agent, (*label, *reason), votes);
-        } else if let CoordinationEvent::Answered { agent, content, .. } = event {
+        } else if let CoordinationEvent::Answered { agent, content, .. } = event
+            && !self.has_streamed(agent, content)
+        {
             self.show_quote(agent, content);
         }
+    }
+
+    /// Returns whether the terminal has just shown `content` as the reply of `agent`.
+    fn has_streamed(&self, agent: &AgentId, content: &str) -> bool {
+        let view = self.view.agent(agent);
+        let reply = view.map(|agent| agent.reply_tail.text.trim());
+        self.output.has_terminal() && reply == Some(content.trim())
     }
 
     fn on_delivery_event(&mut self, event: &DeliveryEvent) {

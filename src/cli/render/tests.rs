@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::event::{
-    CoordinationEvent, DeliveryEvent, DeliveryOutcome, ModelEvent, RunEvent, ToolEvent,
+    CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, ModelEvent, RunEvent, ToolEvent,
 };
 use crate::id::AgentNumber;
 use crate::permissions::grant::Phase;

@@ -41,7 +41,8 @@ export function addComment(run, comment) {
 export function taskOf(comments) {
   const quoted = (/** @type {string} */ text) => text.trim().slice(0, 200).replaceAll('`', "'").replaceAll('@', '\\@');
   const one = (/** @type {Comment} */ { path, line, code, text }) => `- ${path.replaceAll('@', '\\@')}, line ${line}, \`${quoted(code)}\`:\n  ${text.trim().replaceAll('\n', '\n  ')}`;
-  return `Please address these review comments:\n\n${comments.map(one).join('\n')}`;
+  const files = [...new Set(comments.map(({ path }) => path.replaceAll('@', '\\@')))].join(', ');
+  return `Review of ${files}: address ${comments.length === 1 ? 'this comment' : `these ${comments.length} comments`}:\n\n${comments.map(one).join('\n')}`;
 }
 
 /** The form for a comment on a line. @param {string} text @param {(text: string | null) => void} done */

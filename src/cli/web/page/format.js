@@ -33,8 +33,8 @@ export function tokens(count) {
 /** @param {number | null | undefined} dollars @param {boolean} [isComplete] */
 export function money(dollars, isComplete = true) {
   if (dollars == null) return 'unknown';
-  const digits = dollars !== 0 && dollars < 0.1 ? 4 : 2;
-  return `${isComplete ? '' : '≥ '}$${dollars.toFixed(digits)}`;
+  // Rounded up to four decimals, as in the terminal; the subtraction removes what the binary form adds.
+  return `${isComplete ? '' : '≥ '}$${Math.ceil(dollars * 1e4 - 1e-6) / 1e4}`;
 }
 
 /** @param {number} count @param {string} noun @param {string} [plural] */

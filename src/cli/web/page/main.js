@@ -50,8 +50,8 @@ function view(info) {
   if (first === 'new') return lazily('composer', () => import('./composer.js'), (module) => module.composerView({ info, route }));
   if (first === 'config') return lazily('form', () => import('./form.js'), (module) => module.formView({ info }));
   if (first === 'batches') return lazily('batches', () => import('./batches.js'), (module) => module.batchesView({ route }));
-  if (!first) return runsView({ info });
-  return html`<h1 class="hidden">massgen</h1>${empty('There is no such view.', html`<a href="#/">All runs</a>`)}`;
+  if (!first || first === 'runs') return runsView({ info });
+  return html`<h1 class="hidden">massgen</h1>${empty('This address names no view.', html`<a href="#/">All runs</a>`)}`;
 }
 
 function sessionError() {

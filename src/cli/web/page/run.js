@@ -189,7 +189,7 @@ function body({ stream, info, route }, view) {
     case 'timeline': return lazily(view, () => import('./timeline.js'), (module) => module.timelineView(stream));
     case 'cost': return lazily(view, () => import('./cost.js'), (module) => module.costView(stream));
     case 'log': return lazily(view, () => import('./log.js'), (module) => module.logView(stream));
-    default: return empty('There is no such view.', html`<a href=${runHref(stream.id)}>Overview of the run</a>`);
+    default: return empty('This address names no view.', html`<a href=${runHref(stream.id)}>Overview of the run</a>`);
   }
 }
 
