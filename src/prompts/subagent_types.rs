@@ -65,14 +65,8 @@ pub struct SubagentChoices {
 impl SubagentType {
     /// Returns massgen's own type with this name.
     pub fn built_in(name: &str) -> Option<Self> {
-        let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name)?;
-        Some(Self {
-            name: built_in.name.to_owned(),
-            description: built_in.description.into(),
-            expected_input: vec![built_in.expected_input.into()],
-            skills: Vec::new(),
-            instructions: built_in.instructions.into(),
-        })
+        let (_, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
+        Self::parse(name, text).ok()
     }
 
     /// Parses the type `name` from the text of its file.
@@ -282,126 +276,25 @@ fn unknown_choice(field: &str, name: &str, known_names: &[&str]) -> String {
     format!("there is no `{field}` of the name `{shown_name}`: {suggestion}")
 }
 
-/// A type that comes with massgen.
-struct BuiltInType {
-    name: &'static str,
-    description: &'static str,
-    expected_input: &'static str,
-    instructions: &'static str,
+/// Embeds types in the form of the user's.
+macro_rules! built_in_types {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("subagent_types/", $name, ".md")))),+]
+    };
 }
 
-/// The types of massgen, with the names that configs of the Python `MassGen` use.
-const BUILT_IN: [BuiltInType; 10] = [
-    BuiltInType {
-        name: "explorer",
-        description: "Finds its way in files that you do not know, and reports what is where.",
-        expected_input: "the question, and the directories to look in",
-        instructions: "\
-Answer one question about existing files by reading them.
-- List before you read, and search before you list everything. Read the parts that matter whole.
-- Follow names to where they are defined and used, until you can explain how the parts work together.
-- Report paths with line numbers for each statement. Keep what you have seen apart from what you infer.
-- Say what you have looked for and not found. Change nothing.",
-    },
-    BuiltInType {
-        name: "researcher",
-        description: "Collects facts from sources, compares them, and names the source of each.",
-        expected_input: "the question, how recent the facts have to be, and which sources count",
-        instructions: "\
-Collect facts that answer the question.
-- Prefer the source that is nearest to the fact: specifications, official documentation, original data.
-- Confirm what matters by a second source, and report contradictions instead of choosing silently.
-- Give each statement its source and date. Mark what is older than the task allows.
-- If you have no tool that reaches a source, say so. Never fill a gap from memory without saying it.",
-    },
-    BuiltInType {
-        name: "evaluator",
-        description: "Runs and uses a result as its user would, and reports what happened.",
-        expected_input: "what to evaluate and where it is, how to start it, and what counts as good",
-        instructions: "\
-Find out whether a result does what it should, by using it.
-- Start it, feed it ordinary, extreme and wrong input, and look at all that it puts out.
-- For each requirement of your task, report what you did, what you expected and what you saw.
-- Report exact commands and exact output. A thing that you could not run was not evaluated: say so.
-- Leave repairs and the verdict to your agent.",
-    },
-    BuiltInType {
-        name: "critic",
-        description: "Judges work against demands of quality and names its gravest weaknesses.",
-        expected_input: "the work or its paths, the original task, and the criteria in full",
-        instructions: "\
-Judge the work as a demanding expert of its field who has not made it.
-- Look at the work itself and not at what is said about it.
-- For each criterion: what meets it, what does not, with the place in the work as evidence.
-- Put the weaknesses in order of their weight. Separate what is wrong from what is merely average.
-- For each weakness say what better work would look like. Do not soften, and do not invent faults.",
-    },
-    BuiltInType {
-        name: "builder",
-        description: "Makes a larger piece of work in its own directory from a complete description.",
-        expected_input: "what to make, the files to start from, what must stay as it is, and how it is checked",
-        instructions: "\
-Make what your task describes, completely, in your own directory.
-- Read the files that you start from first, and copy what you need: they stay as they are.
-- Keep to the description. Where it leaves something open, decide, and write the decision down.
-- Leave nothing half done: no placeholders, no part that is only described.
-- Check your work as far as your tools allow. Report the files, what was checked, and what was not.",
-    },
-    BuiltInType {
-        name: "novelty",
-        description: "Proposes approaches that differ from the present one in their basis.",
-        expected_input: "the original task, the present work, and what was tried and did not help",
-        instructions: "\
-The present approach no longer gets better. Propose others.
-- Name the assumptions that the present work rests on, and give up one or more of them.
-- Propose two or three approaches that differ from it and from each other in their basis, not in details.
-- For each: the idea, why it may be better, what it costs, its greatest risk, and the first step.
-- Say which one you would try. Do not carry it out.",
-    },
-    BuiltInType {
-        name: "quality_rethinking",
-        description: "Finds the parts of a result that are merely acceptable, and how each becomes excellent.",
-        expected_input: "the original task, the paths of the result, and the findings of its evaluation",
-        instructions: "\
-The result works and is average. Improve its parts on paper, one by one.
-- Look at the result itself, and choose the three to five parts with the greatest distance to excellent.
-- For each: what is average about it, what an expert would make of it, and the exact change.
-- If one part is much better than the rest, say what makes it so, and apply that to the others.
-- Keep the approach as it is, and keep what is good.",
-    },
-    BuiltInType {
-        name: "round_evaluator",
-        description: "Compares all present answers and describes exactly what the next one must do better.",
-        expected_input: "the paths of all answers, the criteria in full, and what must be kept",
-        instructions: "\
-Evaluate all answers together, and write the brief for the next one.
-- Inspect the files of each answer. Judge each by every criterion, with evidence.
-- Name the best part of each answer, and the weaknesses that they share.
-- Then describe the next answer: what to keep, what to take from which answer, what to change, and how each change is checked.
-- Be strict and specific: a reader has to be able to work from your brief without asking you.",
-    },
-    BuiltInType {
-        name: "execution_trace_analyzer",
-        description: "Reads the record of earlier work, and reports what cost time and what went wrong.",
-        expected_input: "the paths of the record, and what the work was meant to achieve",
-        instructions: "\
-Learn from the record of earlier work.
-- Follow it in its order: what was tried, what each step led to, where the direction changed.
-- Find errors and their first cause, repeated work, tools that failed, and checks that were left out.
-- Point to the place in the record for each finding.
-- End with at most seven rules for the next attempt: what to do first, what to avoid, what to check.",
-    },
-    BuiltInType {
-        name: "regression_guard",
-        description: "Compares two answers without knowing which is newer, and says which is better by each criterion.",
-        expected_input: "the criteria in full, and two answers called A and B with their paths",
-        instructions: "\
-Compare answer A with answer B. You do not know which of them is newer, and do not guess.
-- Use both as their user would, in the same way and with the same input.
-- For each criterion: A, B or equal, with what you saw in both as evidence.
-- Then list what one of them can do and the other cannot.
-- Propose no improvements. A difference that you could not check is not a difference: say so.",
-    },
+/// The types of massgen, with the names that configs of the Python `MassGen` use, and their files.
+const BUILT_IN: [(&str, &str); 10] = built_in_types![
+    "explorer",
+    "researcher",
+    "evaluator",
+    "critic",
+    "builder",
+    "novelty",
+    "quality_rethinking",
+    "round_evaluator",
+    "execution_trace_analyzer",
+    "regression_guard",
 ];
 
 #[cfg(test)]
