@@ -49,6 +49,18 @@ pub struct ToolOffer {
     pub parameters: Value,
 }
 
+impl ToolOffer {
+    /// Returns the offer without one of its optional parameters.
+    #[must_use]
+    pub(super) fn without_parameter(mut self, name: &str) -> Self {
+        let properties = self.parameters.pointer_mut("/properties");
+        if let Some(properties) = properties.and_then(Value::as_object_mut) {
+            properties.shift_remove(name);
+        }
+        self
+    }
+}
+
 /// The type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterType {
@@ -192,27 +204,40 @@ impl fmt::Display for ToolSpec {
     }
 }
 
-const fn required_parameter(
-    name: &'static str,
-    kind: ParameterType,
-    note: &'static str,
-) -> ToolParameter {
-    ToolParameter {
-        name,
-        kind,
-        need: ParameterNeed::Required,
-        note,
-    }
+/// Declares a table of tools: of each the permission that it needs, its name, purpose, result and
+/// parameters.
+macro_rules! tool_table {
+    ($(
+        $permission:ident $name:expr => $purpose:expr, $result:expr, {
+            $($need:ident $kind:ident $parameter:expr $(=> $note:expr)?;)*
+        }
+    )+) => {
+        &[$($crate::tools::spec::ToolSpec {
+            name: $name,
+            purpose: $purpose,
+            permission: $crate::permissions::grant::Permission::$permission,
+            parameters: &[$($crate::tools::spec::ToolParameter {
+                name: $parameter,
+                kind: $crate::tools::spec::ParameterType::$kind,
+                need: $crate::tools::spec::ParameterNeed::$need,
+                note: $crate::tools::spec::tool_note!($($note)?),
+            }),*],
+            result: $result,
+        }),+]
+    };
 }
 
-const fn optional(name: &'static str, kind: ParameterType, note: &'static str) -> ToolParameter {
-    ToolParameter {
-        name,
-        kind,
-        need: ParameterNeed::Optional,
-        note,
-    }
+/// The note of a parameter, which may have none.
+macro_rules! tool_note {
+    () => {
+        ""
+    };
+    ($note:expr) => {
+        $note
+    };
 }
+
+pub(crate) use {tool_note, tool_table};
 
 /// The name of the tool that reads images. It is offered only to models that accept images.
 pub(crate) const READ_MEDIA_FILE: &str = "read_media_file";
@@ -235,431 +260,236 @@ pub(crate) const TEXT_EDITOR_COMMANDS: &str = "view, create, str_replace or inse
 pub(crate) const ANSWER: &str = "answer";
 
 /// The file tools, in the order in which they are offered.
-pub const TOOLS: &[ToolSpec] = &[
-    ToolSpec {
-        name: "read_text_file",
-        purpose: "Read a text file or some of its lines.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("path", ParameterType::Text, ""),
-            optional("head", ParameterType::Count, "first lines"),
-            optional("tail", ParameterType::Count, "last lines"),
-            optional("start_line", ParameterType::Count, "from 1"),
-            optional("end_line", ParameterType::Count, "included"),
-        ],
-        result: "the text",
-    },
-    ToolSpec {
-        name: "read_multiple_files",
-        purpose: "Read several text files.",
-        permission: Permission::Read,
-        parameters: &[required_parameter("paths", ParameterType::Texts, "")],
-        result: "each text under a line with its path, or why it cannot be read",
-    },
-    ToolSpec {
-        name: "list_directory",
-        purpose: "List a directory.",
-        permission: Permission::Read,
-        parameters: &[optional("path", ParameterType::Text, "")],
-        result: "one line for each entry, with its kind",
-    },
-    ToolSpec {
-        name: "directory_tree",
-        purpose: "List a directory and all below it.",
-        permission: Permission::Read,
-        parameters: &[
-            optional("path", ParameterType::Text, ""),
-            optional("excludePatterns", ParameterType::Texts, "globs"),
-        ],
-        result: "one line for each entry, indented by its depth",
-    },
-    ToolSpec {
-        name: "search_files",
-        purpose: "Find files and directories by name.",
-        permission: Permission::Read,
-        parameters: &[
-            optional("path", ParameterType::Text, ""),
-            required_parameter("pattern", ParameterType::Text, "glob; * crosses /"),
-            optional("excludePatterns", ParameterType::Texts, "globs"),
-        ],
-        result: "one path a line",
-    },
-    ToolSpec {
-        name: "grep_files",
-        purpose: "Find lines in files by regular expression.",
-        permission: Permission::Read,
-        parameters: &[
-            optional("path", ParameterType::Text, ""),
-            required_parameter("pattern", ParameterType::Text, ""),
-            optional("ignore_case", ParameterType::Flag, ""),
-            optional("context_lines", ParameterType::Count, ""),
-            optional("include_patterns", ParameterType::Texts, "globs"),
-            optional("exclude_patterns", ParameterType::Texts, "globs"),
-            optional("max_results", ParameterType::Count, ""),
-        ],
-        result: "the matching lines, each after its path and number",
-    },
-    ToolSpec {
-        name: "get_file_info",
-        purpose: "Tell size, type, times and mode of a path.",
-        permission: Permission::Read,
-        parameters: &[required_parameter("path", ParameterType::Text, "")],
-        result: "one property a line",
-    },
-    ToolSpec {
-        name: READ_MEDIA_FILE,
-        purpose: "Look at a PNG, JPEG, GIF or WebP image.",
-        permission: Permission::Read,
-        parameters: &[required_parameter("path", ParameterType::Text, "")],
-        result: "the image",
-    },
-    ToolSpec {
-        name: "compare_files",
-        purpose: "Compare two text files.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("file1", ParameterType::Text, ""),
-            required_parameter("file2", ParameterType::Text, ""),
-            optional("context_lines", ParameterType::Count, "default 3"),
-        ],
-        result: "that they are identical, or the diff",
-    },
-    ToolSpec {
-        name: "compare_directories",
-        purpose: "Compare two directories.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("dir1", ParameterType::Text, ""),
-            required_parameter("dir2", ParameterType::Text, ""),
-            optional("show_content_diff", ParameterType::Flag, ""),
-        ],
-        result: "which names are in one only, which differ and which are the same",
-    },
-    ToolSpec {
-        name: "list_allowed_directories",
-        purpose: "List what you may read and write.",
-        permission: Permission::Read,
-        parameters: &[],
-        result: "one path a line, after its permission",
-    },
-    ToolSpec {
-        name: "write_file",
-        purpose: "Create or replace a file.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("path", ParameterType::Text, ""),
-            required_parameter("content", ParameterType::Text, ""),
-        ],
-        result: "how many bytes were written",
-    },
-    ToolSpec {
-        name: EDIT_FILE,
-        purpose: "Replace parts of a text file; each oldText must occur exactly once.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("path", ParameterType::Text, ""),
-            required_parameter("edits", ParameterType::Edits, ""),
-            optional("dryRun", ParameterType::Flag, "only show the diff"),
-        ],
-        result: "the diff",
-    },
-    ToolSpec {
-        name: APPLY_PATCH,
-        purpose: "Add, change, move and delete text files, as `apply_patch` does elsewhere: from `*** \
-                  Begin Patch` to `*** End Patch`, with `*** Update File: PATH`, `*** Move to: PATH`, \
-                  `@@ HEAD OF FUNCTION` and lines marked ` `, `-` or `+`, with `*** Add File: PATH` \
-                  and `+` lines, or with `*** Delete File: PATH`.",
-        permission: Permission::Write,
-        parameters: &[required_parameter("input", ParameterType::Text, "")],
-        result: "the changed files",
-    },
-    ToolSpec {
-        name: "create_directory",
-        purpose: "Create a directory and its parents.",
-        permission: Permission::Write,
-        parameters: &[required_parameter("path", ParameterType::Text, "")],
-        result: "that it was created, or already existed",
-    },
-    ToolSpec {
-        name: "move_file",
-        purpose: "Move or rename a file or directory; the destination must not exist.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("source", ParameterType::Text, ""),
-            required_parameter("destination", ParameterType::Text, ""),
-        ],
-        result: "that it was moved",
-    },
-    ToolSpec {
-        name: "copy_file",
-        purpose: "Copy a file or directory.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("source_path", ParameterType::Text, ""),
-            required_parameter("destination_path", ParameterType::Text, ""),
-            optional("overwrite", ParameterType::Flag, ""),
-        ],
-        result: "how much was copied",
-    },
-    ToolSpec {
-        name: "copy_files_batch",
-        purpose: "Copy the files of a directory that match globs; without overwrite, existing ones are skipped.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("source_base_path", ParameterType::Text, ""),
-            required_parameter("destination_base_path", ParameterType::Text, ""),
-            optional("include_patterns", ParameterType::Texts, "default all"),
-            optional("exclude_patterns", ParameterType::Texts, ""),
-            optional("overwrite", ParameterType::Flag, ""),
-        ],
-        result: "how many files were copied, skipped and refused, and which",
-    },
-    ToolSpec {
-        name: "delete_file",
-        purpose: "Delete a file or directory.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("path", ParameterType::Text, ""),
-            optional(
-                "recursive",
-                ParameterType::Flag,
-                "false: only an empty directory",
-            ),
-        ],
-        result: "how much was deleted",
-    },
-    ToolSpec {
-        name: "delete_files_batch",
-        purpose: "Delete the files of a directory that match globs.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("base_path", ParameterType::Text, ""),
-            optional("include_patterns", ParameterType::Texts, "default all"),
-            optional("exclude_patterns", ParameterType::Texts, ""),
-        ],
-        result: "how many files were deleted and refused, and which",
-    },
-];
+pub const TOOLS: &[ToolSpec] = tool_table! {
+    Read "read_text_file" => "Read a text file or some of its lines.", "the text", {
+        Required Text "path";
+        Optional Count "head" => "first lines";
+        Optional Count "tail" => "last lines";
+        Optional Count "start_line" => "from 1";
+        Optional Count "end_line" => "included";
+    }
+    Read "read_multiple_files" => "Read several text files.",
+        "each text under a line with its path, or why it cannot be read", {
+        Required Texts "paths";
+    }
+    Read "list_directory" => "List a directory.", "one line for each entry, with its kind", {
+        Optional Text "path";
+    }
+    Read "directory_tree" => "List a directory and all below it.",
+        "one line for each entry, indented by its depth", {
+        Optional Text "path";
+        Optional Texts "excludePatterns" => "globs";
+    }
+    Read "search_files" => "Find files and directories by name.", "one path a line", {
+        Optional Text "path";
+        Required Text "pattern" => "glob; * crosses /";
+        Optional Texts "excludePatterns" => "globs";
+    }
+    Read "grep_files" => "Find lines in files by regular expression.",
+        "the matching lines, each after its path and number", {
+        Optional Text "path";
+        Required Text "pattern";
+        Optional Flag "ignore_case";
+        Optional Count "context_lines";
+        Optional Texts "include_patterns" => "globs";
+        Optional Texts "exclude_patterns" => "globs";
+        Optional Count "max_results";
+    }
+    Read "get_file_info" => "Tell size, type, times and mode of a path.", "one property a line", {
+        Required Text "path";
+    }
+    Read READ_MEDIA_FILE => "Look at a PNG, JPEG, GIF or WebP image.", "the image", {
+        Required Text "path";
+    }
+    Read "compare_files" => "Compare two text files.", "that they are identical, or the diff", {
+        Required Text "file1";
+        Required Text "file2";
+        Optional Count "context_lines" => "default 3";
+    }
+    Read "compare_directories" => "Compare two directories.",
+        "which names are in one only, which differ and which are the same", {
+        Required Text "dir1";
+        Required Text "dir2";
+        Optional Flag "show_content_diff";
+    }
+    Read "list_allowed_directories" => "List what you may read and write.",
+        "one path a line, after its permission", {}
+    Write "write_file" => "Create or replace a file.", "how many bytes were written", {
+        Required Text "path";
+        Required Text "content";
+    }
+    Write EDIT_FILE => "Replace parts of a text file; each oldText must occur exactly once.",
+        "the diff", {
+        Required Text "path";
+        Required Edits "edits";
+        Optional Flag "dryRun" => "only show the diff";
+    }
+    Write APPLY_PATCH => "Add, change, move and delete text files, as `apply_patch` does \
+        elsewhere: from `*** Begin Patch` to `*** End Patch`, with `*** Update File: PATH`, `*** \
+        Move to: PATH`, `@@ HEAD OF FUNCTION` and lines marked ` `, `-` or `+`, with `*** Add \
+        File: PATH` and `+` lines, or with `*** Delete File: PATH`.", "the changed files", {
+        Required Text "input";
+    }
+    Write "create_directory" => "Create a directory and its parents.",
+        "that it was created, or already existed", {
+        Required Text "path";
+    }
+    Write "move_file" => "Move or rename a file or directory; the destination must not exist.",
+        "that it was moved", {
+        Required Text "source";
+        Required Text "destination";
+    }
+    Write "copy_file" => "Copy a file or directory.", "how much was copied", {
+        Required Text "source_path";
+        Required Text "destination_path";
+        Optional Flag "overwrite";
+    }
+    Write "copy_files_batch" => "Copy the files of a directory that match globs; without \
+        overwrite, existing ones are skipped.",
+        "how many files were copied, skipped and refused, and which", {
+        Required Text "source_base_path";
+        Required Text "destination_base_path";
+        Optional Texts "include_patterns" => "default all";
+        Optional Texts "exclude_patterns";
+        Optional Flag "overwrite";
+    }
+    Write "delete_file" => "Delete a file or directory.", "how much was deleted", {
+        Required Text "path";
+        Optional Flag "recursive" => "false: only an empty directory";
+    }
+    Write "delete_files_batch" => "Delete the files of a directory that match globs.",
+        "how many files were deleted and refused, and which", {
+        Required Text "base_path";
+        Optional Texts "include_patterns" => "default all";
+        Optional Texts "exclude_patterns";
+    }
+};
 
 /// The tools that run commands, in the order in which they are offered.
-pub const COMMANDS: &[ToolSpec] = &[
-    ToolSpec {
-        name: "execute_command",
-        purpose: "Run a shell command (bash) in a sandbox with your permissions, and wait for it. \
-                  What it leaves running ends with it.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("command", ParameterType::Text, ""),
-            optional(
-                "timeout",
-                ParameterType::Count,
-                "seconds, default 60, at most 3600",
-            ),
-            optional("work_dir", ParameterType::Text, "default your workspace"),
-            optional(
-                ANSWER,
-                ParameterType::Text,
-                "label: run on the project with that answer's changes; what it writes is discarded",
-            ),
-        ],
-        result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, \
-                 `command`, `work_dir`, and `notes` if there is more to say",
-    },
-    ToolSpec {
-        name: "start_background_command",
-        purpose: "Start a shell command that runs while you do other things. No other \
-                  command of a sandbox can connect to it.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("command", ParameterType::Text, ""),
-            optional("work_dir", ParameterType::Text, ""),
-        ],
-        result: "JSON: `command_id` and `status`",
-    },
-    ToolSpec {
-        name: "get_background_output",
-        purpose: "Read what a background command has printed.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("command_id", ParameterType::Count, ""),
-            optional("offset", ParameterType::Count, "bytes that you have read"),
-        ],
-        result: "JSON: `output`, `next_offset` for the next call, `status`",
-    },
-    ToolSpec {
-        name: "get_background_status",
-        purpose: "Tell whether a background command still runs.",
-        permission: Permission::Read,
-        parameters: &[required_parameter("command_id", ParameterType::Count, "")],
-        result: "JSON: `status`, `exit_code`, `running_seconds`, `output_bytes`",
-    },
-    ToolSpec {
-        name: "stop_background_command",
-        purpose: "End a background command and all that it started.",
-        permission: Permission::Read,
-        parameters: &[required_parameter("command_id", ParameterType::Count, "")],
-        result: "JSON: `status`",
-    },
-    ToolSpec {
-        name: "list_background_commands",
-        purpose: "List your background commands.",
-        permission: Permission::Read,
-        parameters: &[],
-        result: "JSON: `commands`, each with `command_id`, `command` and `status`",
-    },
-];
+pub const COMMANDS: &[ToolSpec] = tool_table! {
+    Read "execute_command" => "Run a shell command (bash) in a sandbox with your permissions, and \
+        wait for it. What it leaves running ends with it.",
+        "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `command`, \
+        `work_dir`, and `notes` if there is more to say", {
+        Required Text "command";
+        Optional Count "timeout" => "seconds, default 60, at most 3600";
+        Optional Text "work_dir" => "default your workspace";
+        Optional Text ANSWER
+            => "label: run on the project with that answer's changes; what it writes is discarded";
+    }
+    Read "start_background_command" => "Start a shell command that runs while you do other things. \
+        No other command of a sandbox can connect to it.", "JSON: `command_id` and `status`", {
+        Required Text "command";
+        Optional Text "work_dir";
+    }
+    Read "get_background_output" => "Read what a background command has printed.",
+        "JSON: `output`, `next_offset` for the next call, `status`", {
+        Required Count "command_id";
+        Optional Count "offset" => "bytes that you have read";
+    }
+    Read "get_background_status" => "Tell whether a background command still runs.",
+        "JSON: `status`, `exit_code`, `running_seconds`, `output_bytes`", {
+        Required Count "command_id";
+    }
+    Read "stop_background_command" => "End a background command and all that it started.",
+        "JSON: `status`", {
+        Required Count "command_id";
+    }
+    Read "list_background_commands" => "List your background commands.",
+        "JSON: `commands`, each with `command_id`, `command` and `status`", {}
+};
 
 /// Tools in the formats of other systems, whose calls become calls of [`TOOLS`].
-pub const TRANSLATED_TOOLS: &[ToolSpec] = &[
-    ToolSpec {
-        name: TEXT_EDITOR,
-        purpose: "View a file with line numbers or a directory, create or replace a file, replace \
-                  a text that occurs exactly once, or insert lines below a line.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("command", ParameterType::Text, TEXT_EDITOR_COMMANDS),
-            required_parameter("path", ParameterType::Text, ""),
-            optional(
-                "view_range",
-                ParameterType::Lines,
-                "first and last line; -1: the end",
-            ),
-            optional("file_text", ParameterType::Text, "of create"),
-            optional("old_str", ParameterType::Text, "of str_replace"),
-            optional("new_str", ParameterType::Text, "of str_replace"),
-            optional("insert_line", ParameterType::Count, "0: the beginning"),
-            optional("insert_text", ParameterType::Text, ""),
-        ],
-        result: "the lines or entries, how many bytes were written, or the diff",
-    },
-    ToolSpec {
-        name: "diff_patch_workspace_file",
-        purpose: "Change a text file by a unified diff.",
-        permission: Permission::Write,
-        parameters: &[
-            required_parameter("filepath", ParameterType::Text, ""),
-            required_parameter("diff", ParameterType::Text, ""),
-        ],
-        result: "the changed file",
-    },
-    ToolSpec {
-        name: "semantic_search_workspace_files",
-        purpose: "Find the files that contain the most words of a query, and their best lines.",
-        permission: Permission::Read,
-        parameters: &[
-            required_parameter("query", ParameterType::Text, ""),
-            optional("folder", ParameterType::Text, ""),
-            optional("limit", ParameterType::Count, "lines, default 20"),
-        ],
-        result: "the lines, each after its path and number",
-    },
-];
+pub const TRANSLATED_TOOLS: &[ToolSpec] = tool_table! {
+    Write TEXT_EDITOR => "View a file with line numbers or a directory, create or replace a file, \
+        replace a text that occurs exactly once, or insert lines below a line.",
+        "the lines or entries, how many bytes were written, or the diff", {
+        Required Text "command" => TEXT_EDITOR_COMMANDS;
+        Required Text "path";
+        Optional Lines "view_range" => "first and last line; -1: the end";
+        Optional Text "file_text" => "of create";
+        Optional Text "old_str" => "of str_replace";
+        Optional Text "new_str" => "of str_replace";
+        Optional Count "insert_line" => "0: the beginning";
+        Optional Text "insert_text";
+    }
+    Write "diff_patch_workspace_file" => "Change a text file by a unified diff.",
+        "the changed file", {
+        Required Text "filepath";
+        Required Text "diff";
+    }
+    Read "semantic_search_workspace_files" => "Find the files that contain the most words of a \
+        query, and their best lines.", "the lines, each after its path and number", {
+        Required Text "query";
+        Optional Text "folder";
+        Optional Count "limit" => "lines, default 20";
+    }
+};
 
 /// The tool for agents that write programs instead of single calls.
-pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
-    name: "execute_code",
-    purpose: "Run a program that works by the functions of `workspace_tools`, and wait for it.",
-    permission: Permission::Read,
-    parameters: &[
-        required_parameter("code", ParameterType::Text, "the whole program"),
-        optional(
-            "timeout",
-            ParameterType::Count,
-            "seconds, default 60, at most 3600",
-        ),
-    ],
-    result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `calls` \
-             with the calls that it made, and `notes` if there is more to say",
-}];
+pub const PROGRAMS: &[ToolSpec] = tool_table! {
+    Read "execute_code" => "Run a program that works by the functions of `workspace_tools`, and \
+        wait for it.",
+        "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `calls` \
+        with the calls that it made, and `notes` if there is more to say", {
+        Required Text "code" => "the whole program";
+        Optional Count "timeout" => "seconds, default 60, at most 3600";
+    }
+};
 
 /// The tool that reads pages of the Web.
-pub const PAGES: &[ToolSpec] = &[ToolSpec {
-    name: "fetch_url",
-    purpose: "Read a page of the Web: HTML as Markdown, JSON and text as they are.",
-    permission: Permission::Read,
-    parameters: &[required_parameter("url", ParameterType::Text, "")],
-    result: "the text of the page in a frame, or the address that it redirects to",
-}];
+pub const PAGES: &[ToolSpec] = tool_table! {
+    Read "fetch_url" => "Read a page of the Web: HTML as Markdown, JSON and text as they are.",
+        "the text of the page in a frame, or the address that it redirects to", {
+        Required Text "url";
+    }
+};
 
 /// The tools that an agent's vendor runs, where the vendor does not combine them with others.
-pub const VENDOR_TOOLS: &[ToolSpec] = &[
-    ToolSpec {
-        name: VendorTool::WebSearch.name(),
-        purpose: "Search the Web.",
-        permission: Permission::Read,
-        parameters: &[required_parameter(
-            VendorTool::WebSearch.parameter(),
-            ParameterType::Text,
-            "what you want to know",
-        )],
-        result: "what was found, with the addresses of the pages, in a frame",
-    },
-    ToolSpec {
-        name: VendorTool::CodeExecution.name(),
-        purpose: "Have something computed by a program, far from your files.",
-        permission: Permission::Read,
-        parameters: &[required_parameter(
-            VendorTool::CodeExecution.parameter(),
-            ParameterType::Text,
-            "what to compute, with all the data",
-        )],
-        result: "the result and the program, in a frame",
-    },
-];
+pub const VENDOR_TOOLS: &[ToolSpec] = tool_table! {
+    Read VendorTool::WebSearch.name() => "Search the Web.",
+        "what was found, with the addresses of the pages, in a frame", {
+        Required Text VendorTool::WebSearch.parameter() => "what you want to know";
+    }
+    Read VendorTool::CodeExecution
+        .name() => "Have something computed by a program, far from your files.",
+        "the result and the program, in a frame", {
+        Required Text VendorTool::CodeExecution.parameter() => "what to compute, with all the data";
+    }
+};
 
 /// The tool by which an agent has its vendor make files.
-pub const MEDIA: &[ToolSpec] = &[ToolSpec {
-    name: "generate_media",
-    purpose: "Generate an image, or speech from text, as a new file.",
-    permission: Permission::Write,
-    parameters: &[
-        required_parameter("mode", ParameterType::Text, "image or audio"),
-        required_parameter(
-            "prompt",
-            ParameterType::Text,
-            "what the image shows, or the text to speak",
-        ),
-        required_parameter(
-            "path",
-            ParameterType::Text,
-            "ends in .png, .jpg or .webp; or in .mp3, .wav, .opus, .aac or .flac",
-        ),
-        optional("voice", ParameterType::Text, "of speech"),
-        optional("style", ParameterType::Text, "how to speak"),
-    ],
-    result: "the size of the file",
-}];
+pub const MEDIA: &[ToolSpec] = tool_table! {
+    Write "generate_media" => "Generate an image, or speech from text, as a new file.",
+        "the size of the file", {
+        Required Text "mode" => "image or audio";
+        Required Text "prompt" => "what the image shows, or the text to speak";
+        Required Text "path" => "ends in .png, .jpg or .webp; or in .mp3, .wav, .opus, .aac or .flac";
+        Optional Text "voice" => "of speech";
+        Optional Text "style" => "how to speak";
+    }
+};
 
 /// The tool with which an agent keeps its plan.
-pub const PLANNING: &[ToolSpec] = &[ToolSpec {
-    name: "update_plan",
-    purpose: "Write down or update your plan, which people see. Send all steps each time, in \
-              order. Plan work of several steps first, keep one step in_progress, and complete \
-              each when it is done.",
-    permission: Permission::Read,
-    parameters: &[required_parameter(
-        "entries",
-        ParameterType::PlanEntries,
-        "",
-    )],
-    result: "how many steps are done",
-}];
+pub const PLANNING: &[ToolSpec] = tool_table! {
+    Read "update_plan" => "Write down or update your plan, which people see. Send all steps each \
+        time, in order. Plan work of several steps first, keep one step in_progress, and complete \
+        each when it is done.", "how many steps are done", {
+        Required PlanEntries "entries";
+    }
+};
 
 /// The tool by which an agent gives parts of its work to subagents.
-pub const SUBAGENTS: &[ToolSpec] = &[ToolSpec {
-    name: "spawn_subagents",
-    purpose: "Give independent parts of your work to subagents, which work in parallel, and wait \
-              for their results. Each starts with an empty directory `.subagents/ID` in your \
-              workspace, reads what you may read, writes only there, and knows only its task.",
-    permission: Permission::Write,
-    parameters: &[required_parameter(
-        "tasks",
-        ParameterType::Tasks,
-        "id: a new short name, in lower case; task: all that it has to know",
-    )],
-    result: "JSON: `success`, and `results` with `id`, `status`, `answer`, `error`, `workspace`, \
-             `files` and `execution_time` in seconds of each subagent",
-}];
+pub const SUBAGENTS: &[ToolSpec] = tool_table! {
+    Write "spawn_subagents" => "Give independent parts of your work to subagents, which work in \
+        parallel, and wait for their results. Each starts with an empty directory `.subagents/ID` \
+        in your workspace, reads what you may read, writes only there, and knows only its task.",
+        "JSON: `success`, and `results` with `id`, `status`, `answer`, `error`, `workspace`, \
+        `files` and `execution_time` in seconds of each subagent", {
+        Required Tasks "tasks"
+            => "id: a new short name, in lower case; task: all that it has to know";
+    }
+};
 
 /// The tables of the tools with which agents work.
 pub const WORK_TABLES: [&[ToolSpec]; 9] = [

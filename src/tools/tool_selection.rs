@@ -1,8 +1,6 @@
 //! Selects the file and command tools that an agent is offered. This opens nothing: the gate
 //! decides what a call may touch.
 
-use serde_json::Value;
-
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, Permission};
 use crate::tools::parse;
@@ -166,19 +164,14 @@ impl ToolSelection<'_> {
             commands
                 .iter()
                 .filter(|tool| self.is_chosen(tool))
-                .map(|tool| self.command_offer(tool)),
+                .map(|tool| match self.commands {
+                    CommandOffering::WithAnswers => tool.offer(),
+                    CommandOffering::Offered | CommandOffering::NotOffered => {
+                        tool.offer().without_parameter(ANSWER)
+                    }
+                }),
         );
         offers
-    }
-
-    fn command_offer(&self, tool: &ToolSpec) -> ToolOffer {
-        let mut offer = tool.offer();
-        let parameters = offer.parameters.pointer_mut("/properties");
-        if let Some(parameters) = parameters.and_then(Value::as_object_mut) {
-            parameters
-                .retain(|name, _| name != ANSWER || self.commands == CommandOffering::WithAnswers);
-        }
-        offer
     }
 
     /// Returns whether the agent is offered `trained`: its model is trained on it, or its list of tools

@@ -2,16 +2,13 @@
 //! call of a model.
 
 use crate::id::AgentNumber;
-use crate::permissions::grant::Permission;
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::ToolCall;
 use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{
-    ParameterNeed, ParameterType, ToolOffer, ToolParameter, ToolSpec, WORK_TABLES,
-};
+use crate::tools::spec::{ToolOffer, ToolSpec, WORK_TABLES, tool_table};
 use crate::tools::text_calls::{TextCall, parse_text_call};
 
 /// Any call that a model can make.
@@ -54,60 +51,28 @@ pub enum WorkflowCall {
     },
 }
 
-const fn text(name: &'static str, need: ParameterNeed) -> ToolParameter {
-    ToolParameter {
-        name,
-        kind: ParameterType::Text,
-        need,
-        note: "",
-    }
-}
-
 /// The name of the tool that gives an answer.
 pub const NEW_ANSWER: &str = "new_answer";
 /// The name of the tool that votes.
 pub const VOTE: &str = "vote";
 
+/// The parameter of a vote with the scores of an answer.
+const SCORES: &str = "scores";
+
 /// The tools of agents that answer and vote, in the order in which they are offered.
-pub const COORDINATION: &[ToolSpec] = &[
-    ToolSpec {
-        name: NEW_ANSWER,
-        purpose: "Give your complete answer; without content, your message is the answer.",
-        permission: Permission::Read,
-        parameters: &[text("content", ParameterNeed::Optional)],
-        result: "the label of the answer, or why it does not count",
-    },
-    vote_spec(&[
-        VOTED_AGENT,
-        VOTE_REASON,
-        ToolParameter {
-            name: "scores",
-            kind: ParameterType::Scores,
-            need: ParameterNeed::Optional,
-            note: "of that answer, one from 0 to 10 for each criterion, in order",
-        },
-    ]),
-];
-
-/// `vote` as it is offered without a checklist.
-const UNSCORED_VOTE: ToolSpec = vote_spec(&[VOTED_AGENT, VOTE_REASON]);
-
-const VOTED_AGENT: ToolParameter = ToolParameter {
-    note: "as in agent2",
-    ..text("agent_id", ParameterNeed::Required)
-};
-
-const VOTE_REASON: ToolParameter = text("reason", ParameterNeed::Required);
-
-const fn vote_spec(parameters: &'static [ToolParameter]) -> ToolSpec {
-    ToolSpec {
-        name: VOTE,
-        purpose: "Vote for the best answer, yours included.",
-        permission: Permission::Read,
-        parameters,
-        result: "that the vote counts, or why it does not",
+pub const COORDINATION: &[ToolSpec] = tool_table! {
+    Read NEW_ANSWER => "Give your complete answer; without content, your message is the answer.",
+        "the label of the answer, or why it does not count", {
+        Optional Text "content";
     }
-}
+    Read VOTE => "Vote for the best answer, yours included.",
+        "that the vote counts, or why it does not", {
+        Required Text "agent_id" => "as in agent2";
+        Required Text "reason";
+        Optional Scores SCORES
+            => "of that answer, one from 0 to 10 for each criterion, in order";
+    }
+};
 
 /// Whether voters score answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,36 +84,16 @@ pub enum VoteScoring {
 }
 
 /// The tools offered to the agent that judges the final answer.
-pub const EVALUATION: &[ToolSpec] = &[
-    ToolSpec {
-        name: "submit",
-        purpose: "Accept the final answer as it is.",
-        permission: Permission::Read,
-        parameters: &[ToolParameter {
-            name: "confirmed",
-            kind: ParameterType::Flag,
-            need: ParameterNeed::Required,
-            note: "must be true",
-        }],
-        result: "nothing; the turn ends",
-    },
-    ToolSpec {
-        name: "restart_orchestration",
-        purpose: "Reject the final answer: all agents begin again.",
-        permission: Permission::Read,
-        parameters: &[
-            ToolParameter {
-                note: "what is wrong",
-                ..text("reason", ParameterNeed::Required)
-            },
-            ToolParameter {
-                note: "what to do instead",
-                ..text("instructions", ParameterNeed::Required)
-            },
-        ],
-        result: "nothing; the coordination restarts",
-    },
-];
+pub const EVALUATION: &[ToolSpec] = tool_table! {
+    Read "submit" => "Accept the final answer as it is.", "nothing; the turn ends", {
+        Required Flag "confirmed" => "must be true";
+    }
+    Read "restart_orchestration" => "Reject the final answer: all agents begin again.",
+        "nothing; the coordination restarts", {
+        Required Text "reason" => "what is wrong";
+        Required Text "instructions" => "what to do instead";
+    }
+};
 
 /// Returns the tables of all tools that models can be offered, apart from those of servers.
 pub fn tool_tables() -> Vec<&'static [ToolSpec]> {
@@ -168,8 +113,8 @@ pub fn coordination_offers(agents: usize, scoring: VoteScoring) -> Vec<ToolOffer
     let offered_count = if agents > 1 { COORDINATION.len() } else { 1 };
     let offered_tools = COORDINATION.iter().take(offered_count);
     let offers = offered_tools.map(|tool| match scoring {
-        VoteScoring::None if tool.name == UNSCORED_VOTE.name => UNSCORED_VOTE.offer(),
-        VoteScoring::None | VoteScoring::Checklist => tool.offer(),
+        VoteScoring::None => tool.offer().without_parameter(SCORES),
+        VoteScoring::Checklist => tool.offer(),
     });
     offers.collect()
 }
