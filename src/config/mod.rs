@@ -72,7 +72,6 @@ pub mod preparation;
 pub mod pricing_vendor;
 pub mod custom_tools;
 pub mod server_package;
-pub mod network_needs;
 pub mod servers;
 pub mod size;
 pub mod skills;

@@ -80,23 +80,6 @@ impl ServerPackage {
         self.packages.join(" ")
     }
 
-    /// Returns the names of the packages, without versions and extras.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let registry = self.registry;
-        let is_end = move |index: usize, c: char| match registry {
-            // At the beginning, `@` belongs to the scope.
-            PackageRegistry::Npm => index > 0 && c == '@',
-            PackageRegistry::Python => PYTHON_NAME_ENDS.contains(&c),
-        };
-        self.packages.iter().map(move |package| {
-            let mut letters = package.char_indices();
-            let end = letters
-                .find(|(index, c)| is_end(*index, *c))
-                .map_or(package.len(), |(index, _)| index);
-            package.split_at(end).0
-        })
-    }
-
     /// Returns whether massgen can install it: each package is a name in the registry or a local
     /// file, and the program is a plain name.
     fn is_installable(&self) -> bool {

@@ -22,6 +22,8 @@ use crate::tools::served::{ServedToolRules, ServerName};
 
 /// The default timeout of a call, in seconds.
 pub const CALL_SECONDS_DEFAULT: u64 = 120;
+/// Words by which a failure may concern the network.
+const NETWORK_WORDS: &[&str] = &["network", "connect", "resolve", "enotfound", "eai_again"];
 
 /// An MCP server.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +65,23 @@ impl ServerConfig {
         match &self.transport {
             ServerTransport::Remote(_) => None,
             ServerTransport::Program(program) => Some(&program.interface),
+        }
+    }
+
+    /// Returns what to append to a failure that may be about the network, if the program has none:
+    /// the key that opens one.
+    pub fn closed_network_note(&self, failure: &str) -> &'static str {
+        let is_closed = match &self.transport {
+            ServerTransport::Program(program) => {
+                program.run_in == ProgramPlace::Sandbox && program.network == NetworkPolicy::Off
+            }
+            ServerTransport::Remote(_) => false,
+        };
+        let failure = failure.to_lowercase();
+        if is_closed && NETWORK_WORDS.iter().any(|word| failure.contains(word)) {
+            "; it has no network, which `network` in its entry of the config opens"
+        } else {
+            ""
         }
     }
 

@@ -382,9 +382,8 @@ fn declared_keys(source: &Source) -> Vec<String> {
     let module = source.path.file_stem().unwrap().to_str().unwrap();
     let lines = source.code().into_iter();
     let names = lines.filter_map(|(_, line)| {
-        let (name, _) = line.split_once(": TypedKey<")?;
-        let (_, name) = name.split_once("const ")?;
-        Some(format!("{module}::{name}"))
+        let (name, _) = line.trim().strip_prefix("const ")?.split_once(" = [")?;
+        (!name.starts_with('$')).then(|| format!("{module}::{name}"))
     });
     names.collect()
 }

@@ -302,6 +302,30 @@ fn a_tool_reaches_what_its_entry_opens() {
 }
 
 #[test]
+fn a_failure_without_a_network_says_what_opens_it() {
+    let run = |text: &str, network: &str| {
+        let keys = format!(
+            "tools: [{{name: fetch, command: tools/fetch.sh, description: Fetches.{network}}}]"
+        );
+        let program = format!("#!/bin/sh\necho '{text}' >&2\nexit 6\n");
+        let calls = [("custom_tool__fetch", json!({}))];
+        let project = with_program(project(&keys, &calls, ""), "tools/fetch.sh", &program);
+        call_results(&project.success()).remove(0)
+    };
+    let note = "`network` in its entry of the config";
+    let unreachable = "Could not resolve host: example.org";
+    let closed = run(unreachable, "");
+    assert!(
+        closed.contains(unreachable) && closed.contains(note),
+        "{closed}"
+    );
+    let open = run(unreachable, ", network: [example.org]");
+    assert!(!open.contains(note), "{open}");
+    let other_failure = run("no such line", "");
+    assert!(!other_failure.contains(note), "{other_failure}");
+}
+
+#[test]
 fn what_a_tool_with_variables_starts_finds_nothing_of_the_agent() {
     let calls = [
         (

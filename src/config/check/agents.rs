@@ -6,6 +6,7 @@ use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
 use crate::config::check::limits::{dashboard_mode, retention, steps_per_round};
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::check::orchestrator::timeouts;
+use crate::config::check::preparation::paraphrases;
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
 use crate::config::copies::COPIES_MAX;
 use crate::config::diagnostic::{Diagnostic, quote};
@@ -78,7 +79,7 @@ impl ConfigChecker<'_> {
         self.warn_unmatched_rules(&parents, &all_servers);
         let limits = self.limits(&root);
         let agents = agents?;
-        orchestrator.preparation.paraphrases = self.paraphrases(&root, &agents);
+        orchestrator.preparation.paraphrases = paraphrases(&root, &agents);
         orchestrator.reviewer = self.reviewer(&root, &agents);
         self.separate_storage(&root, &mut orchestrator, &agents);
         let workflow = self.workflow(&root, &agents);
@@ -88,11 +89,9 @@ impl ConfigChecker<'_> {
             timeouts: timeouts(&root),
             rate_limits: self.rate_limits(&root),
             retention: retention(&root),
-            session_id: root
-                .text(&root::SESSION_ID)
-                .map(|text| text.value.to_owned()),
+            session_id: root.string(&root::SESSION_ID),
             limits,
-            delivery: match root.text(&root::DELIVERY).map(|text| text.value) {
+            delivery: match root.word(&root::DELIVERY) {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,
             },
@@ -128,13 +127,9 @@ impl ConfigChecker<'_> {
                 agents.push(copy);
             }
         }
-        if agents.len() > AGENTS_MAX {
-            let message = format!("{} agents are too many: at most {AGENTS_MAX}", agents.len());
-            let path = root.key_path(&root::AGENTS);
-            let error = Diagnostic::error(path, message).with_span(root.key_span(&root::AGENTS));
-            let hint = "make fewer `copies`";
-            self.findings.push(error.with_suggestion(hint));
-        }
+        let hint = "make fewer `copies`";
+        let count = (agents.len(), AGENTS_MAX);
+        self.limit_count(root.at(&root::AGENTS), count, "agents", hint);
         is_complete.then_some(agents)
     }
 
@@ -148,12 +143,8 @@ impl ConfigChecker<'_> {
         let mut namesakes = earlier_agents.iter();
         if let Some(namesake) = namesakes.find(|earlier| same_name(&earlier.id, &agent.id)) {
             let message = format!("the id `{}` is taken by another agent", namesake.id);
-            let error = Diagnostic::error(view.key_path(&agents::ID), message)
-                .with_span(view.key_span(&agents::ID));
-            self.findings
-                .push(error.with_suggestion(
-                    "ids are directory names: they must differ in more than case",
-                ));
+            let hint = "ids are directory names: they must differ in more than case";
+            self.refuse(view.at(&agents::ID), message, hint);
         }
     }
 
@@ -165,10 +156,8 @@ impl ConfigChecker<'_> {
             Ok(copies) => copies,
             Err(reason) => {
                 let message = format!("`{}` cannot be copied: {reason}", agent.id);
-                let error = Diagnostic::error(view.key_path(&agents::COPIES), message)
-                    .with_span(view.key_span(&agents::COPIES));
                 let hint = "list each agent by itself";
-                self.findings.push(error.with_suggestion(hint));
+                self.refuse(view.at(&agents::COPIES), message, hint);
                 Vec::new()
             }
         }
@@ -183,9 +172,8 @@ impl ConfigChecker<'_> {
         let id = ids.find(|id| [text.value, &first_copy].contains(&id.as_str()));
         if id.is_none() {
             let message = format!("no agent is called {}", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "name the `id` of one of `agents`";
-            self.findings.push(error.with_suggestion(hint));
+            self.refuse(&text, message, hint);
         }
         id.cloned()
     }
@@ -195,15 +183,10 @@ impl ConfigChecker<'_> {
         if config.orchestrator.strategy != Strategy::FirstPass || config.checks.has_required() {
             return;
         }
-        let view = root.section(&root::ORCHESTRATOR);
+        let view = root.section_or_empty(&root::ORCHESTRATOR);
         let message = "`first-pass` needs a required check";
-        let error = Diagnostic::error("orchestrator.strategy", message);
-        let error = match &view {
-            Some(view) => error.with_span(view.key_span(&orchestrator::STRATEGY)),
-            None => error,
-        };
         let hint = "add one to `checks`, such as `cargo test -q`";
-        self.findings.push(error.with_suggestion(hint));
+        self.refuse(view.at(&orchestrator::STRATEGY), message, hint);
     }
 
     /// Returns the mappings of the agents: those of `agents`, or the single one of `agent`.
@@ -220,14 +203,7 @@ impl ConfigChecker<'_> {
                         format!("{} agents are too many: at most {AGENTS_MAX}", items.len());
                     error(&message).with_span(&list.span)
                 }
-                YamlValue::List(_) => {
-                    let items = root.items(&root::AGENTS).into_iter();
-                    return Some(
-                        items
-                            .map(|(path, node)| MappingView { node, path })
-                            .collect(),
-                    );
-                }
+                YamlValue::List(_) => return Some(root.views(&root::AGENTS)),
                 YamlValue::Null | YamlValue::Scalar(_) | YamlValue::Mapping(_) => return None,
             },
             (Some(_), Some(_)) => {
@@ -266,8 +242,7 @@ impl ConfigChecker<'_> {
             (commands, self.programs(&backend_view))
         };
         self.expect_engine_of_servers(&backend_view, &servers, commands.as_ref());
-        let without_file_tools =
-            backend_view.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
+        let without_file_tools = backend_view.is_set(&backend::EXCLUDE_FILE_OPERATION_MCPS);
         if without_file_tools && !is_external && programs.is_none() {
             // The names that MassGen gives them, so that no tool of a server is excluded.
             let names = TOOLS
@@ -317,7 +292,7 @@ impl ConfigChecker<'_> {
             tools,
             commands,
             programs,
-            merges_files: backend_view.flag(&backend::ENABLE_FILE_GENERATION) == Some(true),
+            merges_files: backend_view.is_set(&backend::ENABLE_FILE_GENERATION),
             pages,
             servers,
             record,
@@ -345,22 +320,14 @@ impl ConfigChecker<'_> {
             other_agent.id
         );
         let path = join_key(&view.key_path(&agents::BACKEND), backend::RECORD.name());
-        let error = Diagnostic::error(path, message).with_span(view.key_span(&agents::BACKEND));
-        self.findings
-            .push(error.with_suggestion("give each agent its own file"));
+        let hint = "give each agent its own file";
+        self.refuse((path, view.key_span(&agents::BACKEND)), message, hint);
     }
 
     /// Returns the workspace of an external agent without `cwd`: it cannot work without one.
-    fn workspace_of_program(&mut self, backend: &MappingView<'_>) -> Option<StoragePath> {
-        if !is_external_agent(backend) || self.is_pipeline || backend.get(&backend::CWD).is_some() {
-            return None;
-        }
-        let message = "`cwd` is missing: the external agent works in a workspace of its own";
-        let warning = Diagnostic::warning(backend.key_path(&backend::CWD), message)
-            .with_span(backend.key_span(&backend::TYPE));
-        let hint = "add `cwd: workspace1`; open your project with `context_paths`";
-        self.findings.push(warning.with_suggestion(hint));
-        Some(StoragePath::relocated(WORKSPACE))
+    fn workspace_of_program(&self, backend: &MappingView<'_>) -> Option<StoragePath> {
+        let has_cwd = self.is_pipeline || backend.get(&backend::CWD).is_some();
+        (is_external_agent(backend) && !has_cwd).then(|| StoragePath::relocated(WORKSPACE))
     }
 
     /// Returns the agent with a workspace that no earlier agent has: where massgen manages the
@@ -401,8 +368,7 @@ impl ConfigChecker<'_> {
                 quote(&workspace.to_string()),
                 quote(&own_workspace.to_string())
             );
-            self.findings
-                .push(Diagnostic::warning(&text.path, message).with_span(text.span));
+            self.add_warning(&text, message);
         }
         AgentConfig {
             cwd: Some(own_workspace),
@@ -413,10 +379,8 @@ impl ConfigChecker<'_> {
     fn agent_id(&mut self, text: &TextValue<'_>) -> Option<AgentId> {
         AgentId::parse(text.value)
             .map_err(|invalid| {
-                let error = Diagnostic::error(&text.path, invalid.to_string()).with_span(text.span);
-                self.findings.push(
-                    error.with_suggestion("name it by its model or its part, such as `reviewer`"),
-                );
+                let hint = "name it by its model or its part, such as `reviewer`";
+                self.refuse(text, invalid.to_string(), hint);
             })
             .ok()
     }
@@ -431,11 +395,8 @@ impl ConfigChecker<'_> {
         let mut context_paths = self.context_paths(backend);
         if !context_paths.is_empty() && *guard != FolderGuard::Off {
             let message = "`context_paths` are not open to an agent with a `folder_guard`";
-            let path = backend.key_path(&context_paths::KEY);
-            let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span(&context_paths::KEY));
-            self.findings
-                .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
+            let hint = "list them in `read` or `write` of the guard";
+            self.warn(backend.at(&context_paths::KEY), message, hint);
         }
         context_paths.retain(|entry| {
             let shared_entry = shared.iter().find(|shared| shared.path == entry.path);
@@ -443,9 +404,7 @@ impl ConfigChecker<'_> {
                 let path = quote(&entry.path.to_string());
                 let message =
                     format!("{path} is also listed in `orchestrator`, which takes precedence");
-                let warning = Diagnostic::warning(backend.key_path(&context_paths::KEY), message);
-                self.findings
-                    .push(warning.with_span(backend.key_span(&context_paths::KEY)));
+                self.add_warning(backend.at(&context_paths::KEY), message);
             }
             shared_entry.is_none()
         });
@@ -457,22 +416,11 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
         servers: &[Arc<ServerConfig>],
     ) -> ToolFilter {
-        let allowed_tools = backend
+        let allowed = backend
             .get(&backend::ALLOWED_TOOLS)
             .map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS, servers));
-        let excluded_tools = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
-        if allowed_tools.is_some() && !excluded_tools.is_empty() {
-            let path = backend.key_path(&backend::ALLOWED_TOOLS);
-            let message = "some tools are both allowed and excluded";
-            let warning = Diagnostic::warning(path, message)
-                .with_span(backend.key_span(&backend::ALLOWED_TOOLS));
-            self.findings
-                .push(warning.with_suggestion("a tool that is in both lists is not offered"));
-        }
-        ToolFilter {
-            allowed: allowed_tools,
-            excluded: excluded_tools,
-        }
+        let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
+        ToolFilter { allowed, excluded }
     }
 
     /// Returns the tools that a list names. An unknown name similar to a known one is an error,
@@ -488,23 +436,16 @@ impl ConfigChecker<'_> {
         // The names of an external agent's native tools start with a capital letter.
         let is_native_tool =
             |name: &str| is_external && name.starts_with(|c: char| c.is_uppercase());
-        let custom_tools: Vec<String> = servers
-            .iter()
-            .flat_map(|server| server.custom_tools())
-            .collect();
+        let custom_tools = servers.iter().flat_map(|server| server.custom_tools());
+        let custom_tools: Vec<String> = custom_tools.collect();
         let is_custom_tool = |name: &str| {
-            let full_names = custom_tools.iter().map(String::as_str);
-            full_names
-                .filter_map(|full_name| full_name.strip_prefix(CUSTOM_PREFIX))
-                .any(|tool| tool == name)
+            let mut full_names = custom_tools.iter();
+            full_names.any(|full_name| full_name.strip_prefix(CUSTOM_PREFIX) == Some(name))
         };
         for text in &texts {
             let name = text.value;
-            if is_custom_tool(name)
-                || is_own_tool(name)
-                || is_native_tool(name)
-                || is_served_name(name)
-            {
+            let is_known = is_custom_tool(name) || is_own_tool(name) || is_served_name(name);
+            if is_known || is_native_tool(name) {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.value));

@@ -7,11 +7,11 @@ use url::Url;
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::fallback::FALLBACK;
 use crate::config::keys::shape::Integer;
-use crate::config::keys::{ConfigKey, TypedKey, backend, nearest, rate_limits, root};
+use crate::config::keys::{ConfigKey, TypedKey, backend, nearest_hint, rate_limits, root};
 use crate::config::model_family::find_foreign_maker;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
@@ -98,9 +98,8 @@ impl ConfigChecker<'_> {
         };
         if let (VendorConnection::ExternalAgent(_), Some(text)) = (vendor.connection, type_text) {
             let message = "an external agent cannot be a fallback";
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "make it a separate agent, or use a type with an HTTP API";
-            self.findings.push(error.with_suggestion(hint));
+            self.refuse(&text, message, hint);
             return None;
         }
         let api_key = view
@@ -140,60 +139,45 @@ impl ConfigChecker<'_> {
 
     /// Builds the rate limits.
     pub(super) fn rate_limits(&mut self, root: &MappingView<'_>) -> Vec<RateLimit> {
-        let items = root.items(&root::RATE_LIMITS).into_iter();
-        items
-            .map(|(path, node)| {
-                let view = MappingView { node, path };
-                RateLimit {
-                    vendor: view
-                        .text(&rate_limits::TYPE)
-                        .and_then(|text| self.vendor(&text)),
-                    model: view
-                        .text(&rate_limits::MODEL)
-                        .map(|text| text.value.to_owned()),
-                    requests_per_minute: view.integer(&rate_limits::REQUESTS_PER_MINUTE),
-                    tokens_per_minute: view.integer(&rate_limits::TOKENS_PER_MINUTE),
-                }
-            })
-            .collect()
+        let views = root.views(&root::RATE_LIMITS).into_iter();
+        let rate_limit = |view: MappingView<'_>| RateLimit {
+            vendor: view
+                .text(&rate_limits::TYPE)
+                .and_then(|text| self.vendor(&text)),
+            model: view.string(&rate_limits::MODEL),
+            requests_per_minute: view.integer(&rate_limits::REQUESTS_PER_MINUTE),
+            tokens_per_minute: view.integer(&rate_limits::TOKENS_PER_MINUTE),
+        };
+        views.map(rate_limit).collect()
     }
 
     /// Returns the vendor with this name; adds an error if it is unknown or not supported.
     fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
         let name = quote(text.value);
         let names = VENDORS.iter().map(|vendor| vendor.name);
-        let similar_name =
-            vendors::type_of_company(text.value).or_else(|| nearest(text.value, names));
-        let found_vendor = vendors::find_vendor(text.value);
-        let (message, hint) = match (found_vendor, similar_name) {
-            (Some(vendor), _) if vendor.is_supported() => return Some(vendor),
-            (Some(vendor), _) => (
-                format!("backend type {name} is not supported yet"),
-                vendor.alternative.unwrap_or_default().to_owned(),
-            ),
-            (None, Some(similar_name)) => (
-                format!("unknown backend type {name}"),
-                format!("did you mean `{similar_name}`?"),
-            ),
-            (None, None) => {
-                let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
-                let names: Vec<&str> = supported.map(|vendor| vendor.name).collect();
-                (
-                    format!("unknown backend type {name}"),
-                    format!("known types: {}", list_names(&names, "and")),
-                )
+        if let Some(vendor) = vendors::find_vendor(text.value) {
+            if vendor.is_supported() {
+                return Some(vendor);
             }
+            let message = format!("backend type {name} is not supported yet");
+            self.refuse(text, message, vendor.alternative.unwrap_or_default());
+            return None;
+        }
+        let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
+        let supported: Vec<&str> = supported.map(|vendor| vendor.name).collect();
+        let known_types = format!("known types: {}", list_names(&supported, "and"));
+        let hint = match vendors::type_of_company(text.value) {
+            Some(vendor_name) => format!("did you mean `{vendor_name}`?"),
+            None => nearest_hint(text.value, names, known_types),
         };
-        let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings.push(error.with_suggestion(hint));
+        self.refuse(text, format!("unknown backend type {name}"), hint);
         None
     }
 
     fn api_key(&mut self, text: &TextValue<'_>) -> Option<SecretString> {
         if text.value.trim().is_empty() {
-            let error = Diagnostic::error(&text.path, "`api_key` is empty").with_span(text.span);
             let hint = "remove it to use the vendor's environment variable";
-            self.findings.push(error.with_suggestion(hint));
+            self.refuse(text, "`api_key` is empty", hint);
             return None;
         }
         Some(SecretString::from(text.value))
@@ -207,10 +191,8 @@ impl ConfigChecker<'_> {
         let model = config_model.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
             let message = format!("`model` is missing, and `{}` has no default", vendor.name);
-            let error = Diagnostic::error(view.key_path(&backend::MODEL), message)
-                .with_span(view.key_span(&backend::MODEL));
-            self.findings
-                .push(error.with_suggestion("add `model: …` with a name that the vendor lists"));
+            let hint = "add `model: …` with a name that the vendor lists";
+            self.refuse(view.at(&backend::MODEL), message, hint);
         }
         model
     }
@@ -225,10 +207,8 @@ impl ConfigChecker<'_> {
             quote(&backend.model),
             backend.vendor.name
         );
-        let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message)
-            .with_span(view.key_span(&backend::MODEL));
-        self.findings
-            .push(warning.with_suggestion(format!("set `type: {maker}`")));
+        let hint = format!("set `type: {maker}`");
+        self.warn(view.at(&backend::MODEL), message, hint);
     }
 
     /// Returns the endpoint from the config, else from the vendor's variable, else the vendor's
@@ -236,10 +216,8 @@ impl ConfigChecker<'_> {
     fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text(&backend::BASE_URL) {
             if let Some(problem) = url_problem(text.value) {
-                let error = Diagnostic::error(&text.path, format!("`base_url` {problem}"));
                 let hint = "write it like `https://api.example.org/v1`";
-                self.findings
-                    .push(error.with_span(text.span).with_suggestion(hint));
+                self.refuse(&text, format!("`base_url` {problem}"), hint);
             }
             return Some(text.value.to_owned());
         }
@@ -253,12 +231,7 @@ impl ConfigChecker<'_> {
                 Some(name) => format!("add `base_url: https://…`, or set {name}"),
                 None => "add `base_url: https://…`".to_owned(),
             };
-            let error = Diagnostic::error(view.key_path(&backend::BASE_URL), message);
-            self.findings.push(
-                error
-                    .with_span(view.key_span(&backend::BASE_URL))
-                    .with_suggestion(hint),
-            );
+            self.refuse(view.at(&backend::BASE_URL), message, hint);
         }
         endpoint
     }
@@ -300,8 +273,7 @@ impl ConfigChecker<'_> {
                 "write `type: scripted`, or remove the key",
             ),
         };
-        let error = Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
-        self.findings.push(error.with_suggestion(hint));
+        self.refuse(view.at(key), message, hint);
         None
     }
 

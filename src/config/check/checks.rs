@@ -7,7 +7,7 @@ use crate::config::checks::{
     CHECK_NAME_CHARS_MAX, CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy,
     PARALLEL_CHECKS_DEFAULT,
 };
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::{checks, root};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;
@@ -19,13 +19,9 @@ impl ConfigChecker<'_> {
     /// Returns the checks of the config; empty if it has none.
     pub(super) fn checks(&mut self, root: &MappingView<'_>) -> ChecksConfig {
         let items = root.items(&root::CHECKS);
-        if items.len() > CHECKS_MAX {
-            let message = format!("{} checks are too many", items.len());
-            let error = Diagnostic::error(root.key_path(&root::CHECKS), message)
-                .with_span(root.key_span(&root::CHECKS));
-            let hint = format!("keep at most {CHECKS_MAX}; one can run a script");
-            self.findings.push(error.with_suggestion(hint));
-        }
+        let hint = "one can run a script";
+        let count = (items.len(), CHECKS_MAX);
+        self.limit_count(root.at(&root::CHECKS), count, "checks", hint);
         let mut list: Vec<CheckConfig> = Vec::new();
         for (path, item) in items.into_iter().take(CHECKS_MAX) {
             let Some(check) = self.check(path.clone(), item) else {
@@ -33,21 +29,17 @@ impl ConfigChecker<'_> {
             };
             if list.iter().any(|earlier| earlier.name == check.name) {
                 let message = format!("two checks are called {}", quote(&check.name));
-                let error = Diagnostic::error(path, message).with_span(&item.span);
-                self.findings
-                    .push(error.with_suggestion("give each a unique `name`"));
+                self.refuse((path, &item.span), message, "give each a unique `name`");
                 continue;
             }
             list.push(check);
         }
-        let on_failure = match root.text(&root::ON_CHECK_FAILURE).map(|text| text.value) {
+        let on_failure = match root.word(&root::ON_CHECK_FAILURE) {
             Some("keep") => FailedCheckPolicy::Keep,
             Some("ask") => FailedCheckPolicy::Ask,
             _ => FailedCheckPolicy::Undo,
         };
-        let parallel = root
-            .integer(&root::PARALLEL_CHECKS)
-            .and_then(|count| usize::try_from(count).ok());
+        let parallel = root.integer(&root::PARALLEL_CHECKS);
         ChecksConfig {
             list,
             parallel: parallel.unwrap_or(PARALLEL_CHECKS_DEFAULT),
@@ -62,10 +54,9 @@ impl ConfigChecker<'_> {
         let command = root.text(&root::SETUP)?;
         let line = command.value.trim();
         if line.is_empty() || line.contains('\0') {
-            let error = Diagnostic::error(command.path, "`setup` must be a shell command");
-            let error = error.with_span(command.span);
-            self.findings
-                .push(error.with_suggestion("write one, such as `npm ci`"));
+            let message = "`setup` must be a shell command";
+            let hint = "write one, such as `npm ci`";
+            self.refuse(&command, message, hint);
             return None;
         }
         Some(line.to_owned())
@@ -84,9 +75,7 @@ impl ConfigChecker<'_> {
         };
         if command.value.trim().is_empty() || command.value.contains('\0') {
             let message = "a check must be a shell command";
-            let error = Diagnostic::error(command.path, message).with_span(command.span);
-            self.findings
-                .push(error.with_suggestion("write one, such as `cargo test -q`"));
+            self.refuse(&command, message, "write one, such as `cargo test -q`");
             return None;
         }
         let line = command.value.trim();
@@ -101,10 +90,7 @@ impl ConfigChecker<'_> {
             timeout_seconds: view
                 .integer(&checks::TIMEOUT)
                 .unwrap_or(CHECK_SECONDS_DEFAULT),
-            retries: view
-                .integer(&checks::RETRIES)
-                .and_then(|count| u32::try_from(count).ok())
-                .unwrap_or_default(),
+            retries: view.integer(&checks::RETRIES).unwrap_or_default(),
             fixed: self.file_globs(&view, &checks::FIXED),
         })
     }

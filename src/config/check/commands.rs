@@ -14,10 +14,9 @@ use crate::config::check::key_walk::is_default;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable};
-use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
-use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
+use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, TextList, TextOrList};
 use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker};
 use crate::config::vendors::is_key_variable;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
@@ -38,7 +37,9 @@ impl ConfigChecker<'_> {
         let config = CommandLineConfig {
             mode: self.execution_mode(backend),
             policy: policy(backend),
-            allowed: self.allowed_commands(backend),
+            allowed: backend
+                .get(&commands::ALLOWED)
+                .map(|_| self.patterns(backend, &commands::ALLOWED)),
             blocked: self.patterns(backend, &commands::BLOCKED),
             sandbox: sandbox(backend),
             network: self.network(backend),
@@ -46,18 +47,13 @@ impl ConfigChecker<'_> {
             bounds: command_bounds(backend),
             env: self.command_variables(backend, &commands::ENV),
         };
-        if backend.flag(&commands::ENABLED) != Some(true) && !writes_programs(backend) {
-            let hint = "add `enable_mcp_command_line: true`, or remove it";
-            self.warn_without_effect(
-                backend,
-                commands::COMMAND_PREFIX,
-                "the agent runs no commands",
-                hint,
-            );
-            return None;
-        }
-        // Without commands, the keys may still be about programs.
-        if backend.flag(&commands::ENABLED) != Some(true) {
+        if !backend.is_set(&commands::ENABLED) {
+            // Without commands, the keys may still be about programs.
+            if !writes_programs(backend) {
+                let hint = "add `enable_mcp_command_line: true`, or remove it";
+                let reason = "the agent runs no commands";
+                self.warn_without_effect(backend, commands::COMMAND_PREFIX, reason, hint);
+            }
             return None;
         }
         if config.mode.container().is_none() {
@@ -69,13 +65,10 @@ impl ConfigChecker<'_> {
             self.warn_about_open_settings(backend, &config);
         }
         if !self.has_workspace(backend) {
-            let path = backend.key_path(&commands::ENABLED);
             let message = "commands need a workspace, but `cwd` is missing: the agent cannot run \
                            any";
-            let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span(&commands::ENABLED));
-            self.findings
-                .push(warning.with_suggestion("add `cwd: workspace`"));
+            let hint = "add `cwd: workspace`";
+            self.warn(backend.at(&commands::ENABLED), message, hint);
             return None;
         }
         Some(config)
@@ -83,36 +76,28 @@ impl ConfigChecker<'_> {
 
     /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
-        let text_of = |key: &TypedKey<Text>| backend.text(key).map(|text| text.value);
-        let language = text_of(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
-        let libraries = text_of(&commands::CODE_LIBRARIES)
-            .and_then(PythonLibraries::from_name)
-            .unwrap_or_default();
+        let language = backend.word(&commands::CODE_LANGUAGE);
+        let libraries = backend
+            .word(&commands::CODE_LIBRARIES)
+            .and_then(PythonLibraries::from_name);
         if !writes_programs(backend) {
             let hint = "add `enable_code_based_tools: true`, or remove it";
             let reason = "the agent does not write programs";
             self.warn_without_effect(backend, commands::CODE_PREFIX, reason, hint);
             return None;
         }
-        if language == Some(ProgramLanguage::Go) {
-            let reason = "Go programs import what comes with Go";
-            let key = commands::CODE_LIBRARIES.name();
-            self.warn_without_effect(backend, key, reason, "remove it");
-        }
         if !self.has_workspace(backend) {
-            let path = backend.key_path(&commands::CODE);
             let message = "programs need a workspace, but `cwd` is missing: the agent cannot run \
                            any";
-            let warning =
-                Diagnostic::warning(path, message).with_span(backend.key_span(&commands::CODE));
-            self.findings
-                .push(warning.with_suggestion("add `cwd: workspace`"));
+            self.warn(backend.at(&commands::CODE), message, "add `cwd: workspace`");
             return None;
         }
         Some(CodeModeConfig {
-            dialect: match language {
+            dialect: match language.and_then(ProgramLanguage::from_name) {
                 Some(ProgramLanguage::Go) => ProgramDialect::Go,
-                Some(ProgramLanguage::Python) | None => ProgramDialect::Python(libraries),
+                Some(ProgramLanguage::Python) | None => {
+                    ProgramDialect::Python(libraries.unwrap_or_default())
+                }
             },
             sandbox: sandbox(backend),
             limits: command_limits(backend),
@@ -141,9 +126,7 @@ impl ConfigChecker<'_> {
                 && BACKEND.find(key).is_some_and(asks_for_effect)
             {
                 let message = format!("`{key}` has no effect: {reason}");
-                let warning = Diagnostic::warning(join_key(&backend.path, key), message);
-                self.findings
-                    .push(warning.with_span(key_span).with_suggestion(hint));
+                self.warn((join_key(&backend.path, key), key_span), message, hint);
             }
         }
     }
@@ -151,9 +134,7 @@ impl ConfigChecker<'_> {
     /// Warns about settings that open what is closed by default.
     fn warn_about_open_settings(&mut self, backend: &MappingView<'_>, config: &CommandLineConfig) {
         let mut warn = |key: &ConfigKey, message: &str, hint: &str| {
-            let warning = Diagnostic::warning(backend.key_path(key), message)
-                .with_span(backend.key_span(key));
-            self.findings.push(warning.with_suggestion(hint));
+            self.warn(backend.at(key), message, hint);
         };
         if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             warn(
@@ -172,34 +153,11 @@ impl ConfigChecker<'_> {
     }
 
     fn execution_mode(&mut self, backend: &MappingView<'_>) -> ExecutionMode {
-        let Some(text) = backend.text(&commands::MODE) else {
-            return ExecutionMode::Local;
-        };
-        match text.value {
-            "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
-            "srt" => {
-                let message = "`srt` is not used: commands run in massgen's sandbox";
-                let warning = Diagnostic::warning(text.path, message).with_span(text.span);
-                self.findings.push(warning.with_suggestion("write `local`"));
-                ExecutionMode::Local
-            }
-            // `local`: the walk has reported any other word as an error.
+        match backend.word(&commands::MODE) {
+            Some("docker") => ExecutionMode::Docker(Box::new(self.docker(backend))),
+            // `local` or `srt`: the walk has reported any other word as an error.
             _ => ExecutionMode::Local,
         }
-    }
-
-    fn allowed_commands(&mut self, backend: &MappingView<'_>) -> Option<Vec<CommandRegex>> {
-        let key = &commands::ALLOWED;
-        let list = backend.get(key)?;
-        let patterns = self.patterns(backend, key);
-        if matches!(&list.value, YamlValue::List(items) if items.is_empty()) {
-            let message = format!("`{}` is empty: no command is allowed", key.name());
-            let warning = Diagnostic::warning(backend.key_path(key), message)
-                .with_span(backend.key_span(key));
-            self.findings
-                .push(warning.with_suggestion("remove it to allow all commands"));
-        }
-        Some(patterns)
     }
 
     fn patterns(
@@ -217,13 +175,8 @@ impl ConfigChecker<'_> {
             Ok(pattern) => return Some(pattern),
             Err(reason) => reason,
         };
-        let message = format!(
-            "{} is not a regular expression: {reason}",
-            quote(text.value)
-        );
-        let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings
-            .push(error.with_suggestion("write `git push.*` for a command with any arguments"));
+        let hint = "write `git push.*` for a command with any arguments";
+        self.refuse_value(text, &format!("a regular expression: {reason}"), hint);
         None
     }
 
@@ -241,7 +194,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         key: &TypedKey<TextOrList>,
     ) -> NetworkPolicy {
-        match view.text(key).map(|text| text.value) {
+        match view.word(key) {
             Some("on") => NetworkPolicy::On,
             Some(_) => NetworkPolicy::Off,
             None => self.domains(view, key),
@@ -259,10 +212,8 @@ impl ConfigChecker<'_> {
                 domains.push(domain);
                 continue;
             }
-            let message = format!("{} is not a host name", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "write `example.org` for one host, `.example.org` for all below it";
-            self.findings.push(error.with_suggestion(hint));
+            self.refuse_value(&text, "a host name", hint);
         }
         if domains.is_empty() {
             NetworkPolicy::Off
@@ -281,8 +232,7 @@ impl ConfigChecker<'_> {
         if texts.len() > ENTRIES_MAX {
             let (name, count) = (key.name(), texts.len());
             let message = format!("`{name}` has {count} entries: at most {ENTRIES_MAX}");
-            let error = Diagnostic::error(backend.key_path(key), message);
-            self.findings.push(error.with_span(backend.key_span(key)));
+            self.add_error(backend.at(key), message);
             texts.truncate(ENTRIES_MAX);
         }
         texts
@@ -349,9 +299,8 @@ impl ConfigChecker<'_> {
         } = name;
         if self.context.env.get(variable).is_none() {
             let message = format!("variable `{variable}` is not set: commands run without it");
-            let warning = Diagnostic::warning(path, message).with_span(name.span);
             let hint = format!("export {variable}, or write `env: {{{variable}: value}}`");
-            self.findings.push(warning.with_suggestion(hint));
+            self.warn((path, name.span), message, hint);
         }
     }
 
@@ -364,9 +313,7 @@ impl ConfigChecker<'_> {
         let is_name = first_byte.is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit())
             && bytes.all(is_word);
         if !is_name {
-            let message = format!("{} is not a variable name", quote(name.value));
-            let error = Diagnostic::error(&name.path, message).with_span(name.span);
-            self.findings.push(error.with_suggestion(hint));
+            self.refuse_value(name, "a variable name", hint);
         }
         is_name
     }
@@ -379,9 +326,7 @@ impl ConfigChecker<'_> {
         let names = view.texts(key).into_iter().chain(pair_names);
         for name in names.filter(|name| is_key_variable(name.value)) {
             let message = format!("every command of the agent can read `{}`", name.value);
-            let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
-            self.findings
-                .push(warning.with_suggestion("remove it: only massgen needs the key"));
+            self.warn(&name, message, "remove it: only massgen needs the key");
         }
     }
 }
@@ -410,27 +355,25 @@ pub(super) fn external_agent_commands(backend: &MappingView<'_>) -> CommandLineC
 }
 
 fn writes_programs(backend: &MappingView<'_>) -> bool {
-    backend.flag(&commands::CODE) == Some(true)
+    backend.is_set(&commands::CODE)
 }
 
 fn policy(backend: &MappingView<'_>) -> CommandPolicy {
-    match backend.text(&commands::POLICY).map(|text| text.value) {
-        Some("strict") => CommandPolicy::Strict,
-        _ => CommandPolicy::Standard,
+    if backend.has_text(&commands::POLICY, "strict") {
+        CommandPolicy::Strict
+    } else {
+        CommandPolicy::Standard
     }
 }
 
 fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
-    let sandbox_text = backend.text(&commands::SANDBOX);
-    let choice = sandbox_text.and_then(|text| text.value.parse().ok());
-    choice.unwrap_or_default()
+    let name = backend.word(&commands::SANDBOX);
+    name.and_then(|name| name.parse().ok()).unwrap_or_default()
 }
 
 fn command_limits(backend: &MappingView<'_>) -> ResourceLimits {
     let default = ResourceLimits::default();
-    let Some(view) = backend.section(&commands::LIMITS) else {
-        return default;
-    };
+    let view = backend.section_or_empty(&commands::LIMITS);
     ResourceLimits {
         memory_bytes: view.size(&command_limits::MEMORY),
         processes: view
@@ -450,9 +393,7 @@ fn command_limits(backend: &MappingView<'_>) -> ResourceLimits {
 
 fn command_bounds(backend: &MappingView<'_>) -> CommandBounds {
     let default = CommandBounds::default();
-    let Some(view) = backend.section(&commands::LIMITS) else {
-        return default;
-    };
+    let view = backend.section_or_empty(&commands::LIMITS);
     CommandBounds {
         timeout_seconds: view
             .integer(&command_limits::TIMEOUT)

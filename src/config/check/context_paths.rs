@@ -4,10 +4,10 @@
 use crate::config::ContextPath;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{
-    ConfigKey, TypedKey, backend, context_paths, folder_guard, nearest, uploads,
+    ConfigKey, TypedKey, backend, context_paths, folder_guard, nearest_hint, uploads,
 };
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::uploads::{UploadSource, UploadedFile};
@@ -32,9 +32,8 @@ impl ConfigChecker<'_> {
             };
             if paths.iter().any(|earlier| earlier.path == entry.path) {
                 let message = format!("{} is listed twice", quote(&entry.path.to_string()));
-                let error = Diagnostic::error(path, message).with_span(&item.span);
-                self.findings
-                    .push(error.with_suggestion("keep one entry with the intended permission"));
+                let hint = "keep one entry with the intended permission";
+                self.refuse((path, &item.span), message, hint);
                 continue;
             }
             paths.push(entry);
@@ -54,10 +53,7 @@ impl ConfigChecker<'_> {
         let entry = MappingView { node: item, path };
         let text = entry.text(&context_paths::PATH)?;
         let root = self.path(&text)?;
-        let permission = match entry
-            .text(&context_paths::PERMISSION)
-            .map(|text| text.value)
-        {
+        let permission = match entry.word(&context_paths::PERMISSION) {
             Some("write") => Permission::Write,
             _ => Permission::Read,
         };
@@ -81,36 +77,29 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
         guard: &FolderGuard,
     ) -> Vec<AbsPath> {
-        let items = backend.items(&uploads::KEY);
-        self.check_count(backend, &uploads::KEY, items.len());
-        if names_local_file(&items) && *guard != FolderGuard::Off {
+        let entries = backend.views(&uploads::KEY);
+        self.check_count(backend, &uploads::KEY, entries.len());
+        if names_local_file(&entries) && *guard != FolderGuard::Off {
             let message = "`upload_files` are not open to an agent with a `folder_guard`";
-            let warning = Diagnostic::warning(backend.key_path(&uploads::KEY), message)
-                .with_span(backend.key_span(&uploads::KEY));
-            self.findings
-                .push(warning.with_suggestion("list their directory in `read` of the guard"));
+            let hint = "list their directory in `read` of the guard";
+            self.warn(backend.at(&uploads::KEY), message, hint);
         }
         let mut images: Vec<AbsPath> = Vec::new();
-        for (path, node) in items.into_iter().take(PATHS_MAX) {
-            let entry = MappingView { node, path };
+        for entry in entries.iter().take(PATHS_MAX) {
             let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
                 continue;
             };
-            let image = if is_url(text.value) {
-                None
-            } else {
-                self.path(&text)
-            };
+            let image = Some(&text).filter(|text| !is_url(text.value));
+            let image = image.and_then(|text| self.path(text));
             if let Some(image) = image.filter(|image| is_image_name(image.as_path())) {
                 if !images.contains(&image) {
                     images.push(image);
                 }
             } else {
                 let message = format!("{} is not shown", quote(text.value));
-                let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
                 let hint = "name a PNG, JPEG, GIF or WebP file on this machine, or a URL in \
                             `image_url`";
-                self.findings.push(warning.with_suggestion(hint));
+                self.warn(&text, message, hint);
             }
         }
         images
@@ -119,8 +108,7 @@ impl ConfigChecker<'_> {
     /// Returns the URLs of the images that a backend shows to its model at the beginning.
     pub(super) fn uploaded_image_urls(&mut self, backend: &MappingView<'_>) -> Vec<PageUrl> {
         let mut urls: Vec<PageUrl> = Vec::new();
-        for (path, node) in backend.items(&uploads::KEY).into_iter().take(PATHS_MAX) {
-            let entry = MappingView { node, path };
+        for entry in backend.views(&uploads::KEY).into_iter().take(PATHS_MAX) {
             let Some(text) = entry.text(&uploads::IMAGE_URL) else {
                 continue;
             };
@@ -139,8 +127,7 @@ impl ConfigChecker<'_> {
             (&uploads::VIDEO_PATH, ModelFileClass::Video),
         ];
         let mut files: Vec<UploadedFile> = Vec::new();
-        for (path, node) in backend.items(&uploads::KEY).into_iter().take(PATHS_MAX) {
-            let entry = MappingView { node, path };
+        for entry in backend.views(&uploads::KEY).into_iter().take(PATHS_MAX) {
             for (key, class) in keys {
                 let Some(source) = entry.text(key).and_then(|text| self.upload_source(&text))
                 else {
@@ -172,9 +159,8 @@ impl ConfigChecker<'_> {
             Err(problem) => problem,
         };
         let message = format!("{} is not shown: it {problem}", quote(text.value));
-        let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
         let hint = "name a file on this machine, or one on a public server: `https://HOST/…`";
-        self.findings.push(warning.with_suggestion(hint));
+        self.warn(text, message, hint);
         None
     }
 
@@ -203,21 +189,14 @@ impl ConfigChecker<'_> {
                 continue;
             };
             if text.value.contains(['*', '?']) || text.value.trim() != text.value {
-                let message = format!(
-                    "{} is not a name: patterns close nothing here",
-                    quote(text.value)
-                );
-                let error = Diagnostic::error(text.path, message).with_span(text.span);
                 let hint = "name a file or directory, or use a rule such as `deny: \
                             [read_file(notes/*)]` in `permissions`";
-                self.findings.push(error.with_suggestion(hint));
+                self.refuse_value(&text, "a name: patterns close nothing here", hint);
             } else if let Some(relative_path) = absolute_path.below(root) {
                 paths.push(relative_path);
             } else {
-                let message = format!("{} is not inside the context path", quote(text.value));
-                let error = Diagnostic::error(text.path, message).with_span(text.span);
-                self.findings
-                    .push(error.with_suggestion("write it relative to `path`, without `..`"));
+                let hint = "write it relative to `path`, without `..`";
+                self.refuse_value(&text, "inside the context path", hint);
             }
         }
         paths
@@ -234,15 +213,9 @@ impl ConfigChecker<'_> {
                 names.push((*name).to_owned());
                 continue;
             }
-            let message = format!("{} is not a protected name", quote(text.value));
-            let error = Diagnostic::error(text.path, message).with_span(text.span);
-            self.findings
-                .push(match nearest(text.value, PROTECTED_NAMES.iter().copied()) {
-                    Some(similar_name) => {
-                        error.with_suggestion(format!("did you mean `{similar_name}`?"))
-                    }
-                    None => error.with_suggestion("remove it: the name is open anyway"),
-                });
+            let otherwise = "remove it: the name is open anyway";
+            let hint = nearest_hint(text.value, PROTECTED_NAMES.iter().copied(), otherwise);
+            self.refuse_value(&text, "a protected name", hint);
         }
         names
     }
@@ -259,13 +232,8 @@ impl ConfigChecker<'_> {
             };
             if entry.value.value == YamlValue::Null {
                 let path = parent.key_path(&folder_guard::KEY);
-                let error =
-                    Diagnostic::error(path, "`folder_guard` is empty").with_span(&entry.key_span);
-                self.findings.push(
-                    error.with_suggestion(
-                        "list directories in `read` and `write`, or remove the key",
-                    ),
-                );
+                let hint = "list directories in `read` and `write`, or remove the key";
+                self.refuse((path, &entry.key_span), "`folder_guard` is empty", hint);
             }
             if let Some(guard) = parent.section(&folder_guard::KEY) {
                 return self.parse_guard(&guard, backend);
@@ -297,11 +265,8 @@ impl ConfigChecker<'_> {
                 if backend.get(&backend::CWD).is_none() {
                     let message = "the directories of a preset are below `root` or `cwd`, but both \
                                    are missing";
-                    let error = Diagnostic::error(guard.key_path(&folder_guard::PRESET), message)
-                        .with_span(guard.key_span(&folder_guard::PRESET));
-                    self.findings.push(
-                        error.with_suggestion("add `root: DIR` to the guard, or `cwd: workspace`"),
-                    );
+                    let hint = "add `root: DIR` to the guard, or `cwd: workspace`";
+                    self.refuse(guard.at(&folder_guard::PRESET), message, hint);
                 }
                 Some(preset)
             }
@@ -340,11 +305,9 @@ impl ConfigChecker<'_> {
     fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>) {
         if let Some(reason) = paths::breadth_reason(path, self.context) {
             let message = format!("{} is {reason}", quote(&path.to_string()));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings.push(error.with_suggestion(
-                "use the directory that the agents need, or set `allow_broad: true` on the context \
-                 path",
-            ));
+            let hint = "use the directory that the agents need, or set `allow_broad: true` on the \
+                        context path";
+            self.refuse(text, message, hint);
         }
     }
 
@@ -354,28 +317,21 @@ impl ConfigChecker<'_> {
             let name = key.name();
             let message =
                 format!("`{name}` has {count} entries; at most {PATHS_MAX} can be opened");
-            let error =
-                Diagnostic::error(parent.key_path(key), message).with_span(parent.key_span(key));
-            self.findings
-                .push(error.with_suggestion("use a parent directory instead"));
+            self.refuse(parent.at(key), message, "use a parent directory instead");
         }
     }
 }
 
 /// Returns whether one of these entries of `upload_files` names a file on this machine. massgen
 /// itself reads those that are URLs, so that the agent needs no access to them.
-fn names_local_file(items: &[(String, &YamlNode)]) -> bool {
+fn names_local_file(entries: &[MappingView<'_>]) -> bool {
     let path_keys = [
         &uploads::IMAGE_PATH,
         &uploads::FILE_PATH,
         &uploads::AUDIO_PATH,
         &uploads::VIDEO_PATH,
     ];
-    items.iter().any(|(path, node)| {
-        let entry = MappingView {
-            node,
-            path: path.clone(),
-        };
+    entries.iter().any(|entry| {
         let mut texts = path_keys.iter().filter_map(|key| entry.text(key));
         texts.any(|text| !is_url(text.value))
     })

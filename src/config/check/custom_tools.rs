@@ -13,7 +13,7 @@ use crate::config::check::paths::resolve;
 use crate::config::custom_tools::{
     NamedFile, ProgramInterface, ProgramTool, PythonFunction, PythonFunctions,
 };
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::shape::{NodeList, Tree};
 use crate::config::keys::{TypedKey, commands, custom_tools};
 use crate::config::servers::{
@@ -63,7 +63,6 @@ impl ConfigChecker<'_> {
             let Some(new_server) = self.tool_server(&view, "custom_tools") else {
                 continue;
             };
-            self.warn_about_package_tools(&view, &functions, &new_server);
             let shared_index = groups
                 .iter()
                 .position(|(server, _)| has_same_rights(server, &new_server));
@@ -74,7 +73,7 @@ impl ConfigChecker<'_> {
             let Some((server, python)) = groups.get_mut(index) else {
                 continue;
             };
-            let arguments = content_arguments(&view);
+            let arguments = view.strings(&custom_tools::CONTENT_ARGUMENTS);
             for function in &functions {
                 let qualified_name = |argument: &String| format!("{}.{argument}", function.name);
                 let qualified_names = arguments.iter().map(qualified_name);
@@ -105,11 +104,9 @@ impl ConfigChecker<'_> {
         {
             return None;
         }
-        let excluded_texts = backend.texts(&custom_tools::EXCLUDE).into_iter();
-        let exclusions = excluded_texts.map(|text| text.value.to_owned());
         let python = PythonFunctions {
             functions: Vec::new(),
-            discovery_exclusions: Some(exclusions.collect()),
+            discovery_exclusions: Some(backend.strings(&custom_tools::EXCLUDE)),
         };
         // No entry of the config describes these tools, so all settings have their defaults.
         let empty_entry = MappingView {
@@ -129,10 +126,9 @@ impl ConfigChecker<'_> {
         key: &TypedKey<NodeList>,
     ) -> Vec<MappingView<'n>> {
         let items = backend.items(key);
-        if items.len() > TOOLS_MAX {
-            let message = format!("{} tools are too many: at most {TOOLS_MAX}", items.len());
-            self.refuse_key(backend, key, &message, "leave some out");
-        }
+        let hint = "leave some out";
+        let count = (items.len(), TOOLS_MAX);
+        self.limit_count(backend.at(key), count, "tools", hint);
         let items = items.into_iter().take(TOOLS_MAX);
         items
             .filter_map(|(path, node)| MappingView::new(node, path))
@@ -192,7 +188,7 @@ impl ConfigChecker<'_> {
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
             let hint = "write `function: add`, or `function: [add, multiply]`";
-            self.refuse_key(view, &custom_tools::FUNCTION, &message, hint);
+            self.refuse(view.at(&custom_tools::FUNCTION), message, hint);
             return Vec::new();
         };
         let count = function_names.len();
@@ -215,8 +211,7 @@ impl ConfigChecker<'_> {
             let is_name = |c: char| c.is_alphanumeric() || c == '_';
             if function.value.is_empty() || !function.value.chars().all(is_name) {
                 let message = format!("{} is not the name of a function", quote(function.value));
-                let error = Diagnostic::error(&function.path, message).with_span(function.span);
-                self.findings.push(error);
+                self.add_error(&function, message);
             }
             let Some(name) = self.tool_name(view, &name, names) else {
                 continue;
@@ -261,12 +256,10 @@ impl ConfigChecker<'_> {
             names.tools.push(name.to_owned());
             return Some(name.to_owned());
         };
-        let error = Diagnostic::error(view.key_path(&custom_tools::NAME), message);
         let hint = format!(
             "give each tool a unique `name` with letters, digits, `_` and `-`, at most {bytes_max}"
         );
-        let error = error.with_span(view.key_span(&custom_tools::NAME));
-        self.findings.push(error.with_suggestion(hint));
+        self.refuse(view.at(&custom_tools::NAME), message, hint);
         None
     }
 
@@ -293,7 +286,7 @@ impl ConfigChecker<'_> {
         let Some(texts) = texts else {
             let message = format!("`{}` does not match the {count} functions", key.name());
             let hint = "write a list with one entry for each function";
-            self.refuse_key(view, key, &message, hint);
+            self.refuse(view.at(key), message, hint);
             return Vec::new();
         };
         let texts = texts.iter().map(|text| Some(text.value.to_owned()));
@@ -330,7 +323,7 @@ impl ConfigChecker<'_> {
                  functions, of at most {PRESET_BYTES_MAX} bytes"
             );
             let hint = "write `preset_args: {unit: metres}`";
-            self.refuse_key(view, &custom_tools::PRESET_ARGS, &message, hint);
+            self.refuse(view.at(&custom_tools::PRESET_ARGS), message, hint);
         }
         presets.unwrap_or_default()
     }
@@ -359,7 +352,7 @@ impl ConfigChecker<'_> {
         }
         let server = self.tool_server(view, &format!("tool_{name}"))?;
         let mut server = names.with_own_name(server);
-        server.rules.content = content_arguments(view);
+        server.rules.content = view.strings(&custom_tools::CONTENT_ARGUMENTS);
         if let ServerTransport::Program(program) = &mut server.transport {
             program.command = command.iter().map(|word| word.value.to_owned()).collect();
             program.interface = ProgramInterface::SingleTool(Arc::new(ProgramTool {
@@ -386,7 +379,7 @@ impl ConfigChecker<'_> {
         let hint = "write `schema: {type: object, properties: {path: {type: string}}, required: \
                     [path]}`";
         let message = format!("`schema` is not the schema of a tool: {problem}");
-        self.refuse_key(view, &custom_tools::SCHEMA, &message, hint);
+        self.refuse(view.at(&custom_tools::SCHEMA), message, hint);
         None
     }
 
@@ -425,7 +418,7 @@ impl ConfigChecker<'_> {
         );
         let hint =
             "write `command: ./tools/count.sh --fast`, or a list of words; no shell reads it";
-        self.refuse_key(view, &custom_tools::COMMAND, &message, hint);
+        self.refuse(view.at(&custom_tools::COMMAND), message, hint);
         None
     }
 
@@ -461,7 +454,7 @@ impl ConfigChecker<'_> {
     ) {
         let message =
             format!("the description has {chars} characters: at most {DESCRIPTION_CHARS_MAX}");
-        self.refuse_key(view, key, &message, "shorten it");
+        self.refuse(view.at(key), message, "shorten it");
     }
 }
 
@@ -557,9 +550,4 @@ fn text_list<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<Tex
             .collect(),
         YamlValue::Null | YamlValue::Mapping(_) => None,
     }
-}
-
-fn content_arguments(view: &MappingView<'_>) -> Vec<String> {
-    let texts = view.texts(&custom_tools::CONTENT_ARGUMENTS).into_iter();
-    texts.map(|text| text.value.to_owned()).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
-use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::diagnostic::quote;
 use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HOST_CREDENTIALS, IMAGE,
     PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
@@ -26,14 +26,15 @@ const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 impl ConfigChecker<'_> {
     /// Returns the configuration of an agent's container.
     pub(super) fn docker(&mut self, backend: &MappingView<'_>) -> DockerConfig {
-        let root = match backend.flag(&docker::SUDO) {
-            Some(true) => RootAccess::BySudo,
-            Some(false) | None => RootAccess::Never,
+        let root = if backend.is_set(&docker::SUDO) {
+            RootAccess::BySudo
+        } else {
+            RootAccess::Never
         };
-        let network = match backend.text(&docker::NETWORK) {
-            Some(text) if text.value == "bridge" => ContainerNetwork::Bridge,
-            Some(text) if text.value == "host" => ContainerNetwork::Host,
-            Some(_) | None => ContainerNetwork::None,
+        let network = match backend.word(&docker::NETWORK) {
+            Some("bridge") => ContainerNetwork::Bridge,
+            Some("host") => ContainerNetwork::Host,
+            _ => ContainerNetwork::None,
         };
         let cpus = backend.decimal(&docker::CPUS);
         DockerConfig {
@@ -43,7 +44,7 @@ impl ConfigChecker<'_> {
             network,
             root,
             credentials: self.credentials(backend),
-            packages: self.packages(backend, root, network),
+            packages: self.packages(backend, root),
         }
     }
 
@@ -65,9 +66,8 @@ impl ConfigChecker<'_> {
             && text.value.len() <= NAME_BYTES_MAX
             && text.value.bytes().all(is_allowed);
         if !is_name {
-            let message = format!("{} is not an image name", quote(text.value));
             let suggestion = "write it as `name:tag`, as `docker images` lists it";
-            self.refuse(&text.path, text.span, message, suggestion);
+            self.refuse_value(text, "an image name", suggestion);
         }
         text.value.to_owned()
     }
@@ -96,7 +96,7 @@ impl ConfigChecker<'_> {
         {
             let message = "`env_vars_from_file` needs `env_file`";
             let path = view.key_path(file_variables);
-            self.refuse(path, &list.span, message, "add `env_file: .env`");
+            self.refuse((path, &list.span), message, "add `env_file: .env`");
         }
         let credentials = CredentialsConfig {
             mount,
@@ -113,8 +113,7 @@ impl ConfigChecker<'_> {
         if !exposed_names.is_empty() {
             let names = exposed_names.join(", ");
             let message = format!("every command of the agent can read {names}");
-            let warning = Diagnostic::warning(backend.key_path(key), message);
-            self.findings.push(warning.with_span(backend.key_span(key)));
+            self.add_warning(backend.at(key), message);
         }
         credentials
     }
@@ -127,17 +126,12 @@ impl ConfigChecker<'_> {
         let path = view.key_path(key);
         let YamlValue::Mapping(entries) = &mounts.value else {
             let message = "`additional_mounts` is not a mapping";
-            self.refuse(path, &mounts.span, message, MOUNT_SUGGESTION);
+            self.refuse((path, &mounts.span), message, MOUNT_SUGGESTION);
             return BTreeMap::new();
         };
-        if entries.len() > ENTRIES_MAX {
-            let message = format!(
-                "{} mounts are too many: at most {ENTRIES_MAX}",
-                entries.len()
-            );
-            let error = Diagnostic::error(&path, message);
-            self.findings.push(error.with_span(view.key_span(key)));
-        }
+        let hint = "list fewer";
+        let count = (entries.len(), ENTRIES_MAX);
+        self.limit_count((&path, view.key_span(key)), count, "mounts", hint);
         let mut mounts = BTreeMap::new();
         for entry in entries.iter().take(ENTRIES_MAX) {
             let text = TextValue {
@@ -152,24 +146,13 @@ impl ConfigChecker<'_> {
                 (Some(host), Some(target)) => drop(mounts.insert(host, target)),
                 (_, None) if mount.is_none() => {
                     let message = format!("{} has no path in the container", quote(&entry.key));
-                    self.refuse(text.path, text.span, message, MOUNT_SUGGESTION);
+                    self.refuse(&text, message, MOUNT_SUGGESTION);
                 }
                 // The invalid path already has its error.
                 _ => {}
             }
         }
         mounts
-    }
-
-    fn refuse(
-        &mut self,
-        path: impl Into<String>,
-        span: &Span,
-        message: impl Into<String>,
-        suggestion: &str,
-    ) {
-        let error = Diagnostic::error(path, message).with_span(span);
-        self.findings.push(error.with_suggestion(suggestion));
     }
 
     /// Returns the path of a mount in the container.
@@ -180,17 +163,17 @@ impl ConfigChecker<'_> {
                 let message = format!("unknown key {}", quote(&entry.key));
                 let path = join_key(&mount.path, &entry.key);
                 let suggestion = "keys here are `bind` and `mode`";
-                self.refuse(path, &entry.key_span, message, suggestion);
+                self.refuse((path, &entry.key_span), message, suggestion);
             }
         }
         if let Some(mode) = mount.text(&docker::MODE).filter(|mode| mode.value != "ro") {
             let message = "credentials are mounted read-only";
             let suggestion = "write `ro`; use `context_paths` for files that the agent may change";
-            self.refuse(&mode.path, mode.span, message, suggestion);
+            self.refuse(&mode, message, suggestion);
         }
         let Some(bind) = mount.text(&docker::BIND) else {
             let (path, span) = (mount.key_path(&docker::BIND), &mount.node.span);
-            self.refuse(path, span, "`bind` is missing", MOUNT_SUGGESTION);
+            self.refuse((path, span), "`bind` is missing", MOUNT_SUGGESTION);
             return None;
         };
         let target = AbsPath::new(bind.value).filter(|target| {
@@ -203,7 +186,7 @@ impl ConfigChecker<'_> {
             let message = format!("cannot mount at {}", quote(bind.value));
             let suggestion =
                 "use an absolute path in the container, such as `/home/massgen/.config/app.json`";
-            self.refuse(&bind.path, bind.span, message, suggestion);
+            self.refuse(&bind, message, suggestion);
         }
         target
     }
@@ -216,49 +199,23 @@ impl ConfigChecker<'_> {
         valid_names.map(|text| text.value.to_owned()).collect()
     }
 
-    fn packages(
-        &mut self,
-        backend: &MappingView<'_>,
-        root: RootAccess,
-        network: ContainerNetwork,
-    ) -> PackagesConfig {
-        let key = &docker::PACKAGES;
-        let Some(view) = backend.section(key) else {
-            return PackagesConfig::default();
-        };
-        let preinstall = view.section(&docker::PREINSTALL);
-        let mut names_of = |key: &TypedKey<TextList>| match &preinstall {
-            Some(preinstall) => self.package_names(preinstall, key),
-            None => Vec::new(),
-        };
+    fn packages(&mut self, backend: &MappingView<'_>, root: RootAccess) -> PackagesConfig {
+        let view = backend.section_or_empty(&docker::PACKAGES);
+        let preinstall = view.section_or_empty(&docker::PREINSTALL);
         let packages = PackagesConfig {
-            system: names_of(&docker::SYSTEM),
-            python: names_of(&docker::PYTHON),
-            npm: names_of(&docker::NPM),
-            dependencies: match view.flag(&docker::AUTO_INSTALL_DEPS) {
-                Some(true) => DependencyInstall::Automatic,
-                Some(false) | None => DependencyInstall::Manual,
+            system: self.package_names(&preinstall, &docker::SYSTEM),
+            python: self.package_names(&preinstall, &docker::PYTHON),
+            npm: self.package_names(&preinstall, &docker::NPM),
+            dependencies: if view.is_set(&docker::AUTO_INSTALL_DEPS) {
+                DependencyInstall::Automatic
+            } else {
+                DependencyInstall::Manual
             },
         };
-        if let (Some(preinstall), false, RootAccess::Never) =
-            (&preinstall, packages.system.is_empty(), root)
-        {
+        if !packages.system.is_empty() && root == RootAccess::Never {
             let message = "system packages are installed as root";
-            let path = preinstall.key_path(&docker::SYSTEM);
-            let suggestion = "add `command_line_docker_enable_sudo: true`";
-            self.refuse(
-                path,
-                preinstall.key_span(&docker::SYSTEM),
-                message,
-                suggestion,
-            );
-        }
-        if packages.needs_network() && network == ContainerNetwork::None {
-            let message = "packages need a network, but the container has none";
-            let warning = Diagnostic::warning(backend.key_path(key), message)
-                .with_span(backend.key_span(key));
-            self.findings
-                .push(warning.with_suggestion("add `command_line_docker_network_mode: bridge`"));
+            let hint = "add `command_line_docker_enable_sudo: true`";
+            self.refuse(preinstall.at(&docker::SYSTEM), message, hint);
         }
         packages
     }
@@ -275,9 +232,8 @@ impl ConfigChecker<'_> {
                 names.push(text.value.to_owned());
                 continue;
             }
-            let message = format!("{} is not a package name", quote(text.value));
             let suggestion = "write a name, with a version if you like: `pytest>=8`";
-            self.refuse(&text.path, text.span, message, suggestion);
+            self.refuse_value(&text, "a package name", suggestion);
         }
         names
     }

@@ -10,7 +10,6 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::commands::external_agent_commands;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::command_line::{CommandLineConfig, EnvVariable};
-use crate::config::diagnostic::Diagnostic;
 use crate::config::external_agents::{
     AgentReasoning, ExternalAgentConfig, ExternalAgentKind, find_kind,
 };
@@ -48,7 +47,7 @@ impl ConfigChecker<'_> {
         for key in keys {
             if view.get(key).is_some() {
                 let message = format!("`{}` has no effect: no program is started", key.name());
-                self.refuse_key(view, key, &message, "remove it, or write `type: acp`");
+                self.refuse(view.at(key), message, "remove it, or write `type: acp`");
             }
         }
     }
@@ -82,12 +81,7 @@ impl ConfigChecker<'_> {
         for (key, reason) in keys_without_effect {
             if view.get(key).is_some_and(|value| !value.is_false()) {
                 let message = format!("`{}` has no effect: {reason}", key.name());
-                let warning = Diagnostic::warning(view.key_path(key), message);
-                self.findings.push(
-                    warning
-                        .with_span(view.key_span(key))
-                        .with_suggestion("remove it"),
-                );
+                self.warn(view.at(key), message, "remove it");
             }
         }
         for (prefix, hint) in KEYS_ABOUT_COMMANDS {
@@ -99,13 +93,8 @@ impl ConfigChecker<'_> {
         if names_model && kind.key.is_none() {
             let message = "`model` only sets the price of tokens: the protocol cannot select a \
                            model";
-            let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message);
             let hint = "select the model with an argument in `command`, or with `env`";
-            self.findings.push(
-                warning
-                    .with_span(view.key_span(&backend::MODEL))
-                    .with_suggestion(hint),
-            );
+            self.warn(view.at(&backend::MODEL), message, hint);
         }
         let sandbox = self.agent_sandbox(view, backend, kind);
         Some(ExternalAgentConfig {
@@ -151,7 +140,7 @@ impl ConfigChecker<'_> {
         }
         let message = "`command` has no program";
         let hint = "write `command: [program, argument]`";
-        self.refuse_key(view, &backend::COMMAND, message, hint);
+        self.refuse(view.at(&backend::COMMAND), message, hint);
         None
     }
 
@@ -195,10 +184,8 @@ impl ConfigChecker<'_> {
         if commands.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             let message = "the external agent runs without a sandbox, with your own rights";
             let key = &commands::SANDBOX;
-            let warning = Diagnostic::warning(view.key_path(key), message);
             let hint = "remove it; see `massgen doctor` for the sandbox";
-            self.findings
-                .push(warning.with_span(view.key_span(key)).with_suggestion(hint));
+            self.warn(view.at(key), message, hint);
         }
         commands.env = env;
         commands.network = network;

@@ -2,7 +2,7 @@
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::shape::{NodeList, Text};
 use crate::config::keys::{TypedKey, hook, hook_group, hooks};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -27,10 +27,8 @@ impl ConfigChecker<'_> {
                 if !event_hooks.is_empty() && count > HOOKS_MAX {
                     let message =
                         format!("{count} hooks of `{event}` are too many: at most {HOOKS_MAX}");
-                    let error = Diagnostic::error(section.key_path(&event_key(event)), message)
-                        .with_span(section.key_span(&event_key(event)));
-                    self.findings
-                        .push(error.with_suggestion("let one command call the others"));
+                    let hint = "let one command call the others";
+                    self.refuse(section.at(&event_key(event)), message, hint);
                 }
             }
         }
@@ -72,9 +70,8 @@ impl ConfigChecker<'_> {
                 quote(text.value)
             ),
         };
-        let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings
-            .push(error.with_suggestion("write names of tools, as in `write_file|mcp__git__.*`"));
+        let hint = "write names of tools, as in `write_file|mcp__git__.*`";
+        self.refuse(&text, message, hint);
         ToolMatcher::All
     }
 
@@ -116,8 +113,7 @@ impl ConfigChecker<'_> {
         let text = view.text(key);
         if let (None, Some(node)) = (&text, view.get(key)) {
             let message = format!("`{}` is {}: expected text", key.name(), node.describe());
-            let error = Diagnostic::error(view.key_path(key), message);
-            self.findings.push(error.with_span(&node.span));
+            self.add_error((view.key_path(key), &node.span), message);
         }
         text
     }
@@ -131,9 +127,7 @@ impl ConfigChecker<'_> {
         } else {
             return Some(command.to_owned());
         };
-        let error = Diagnostic::error(&text.path, problem).with_span(text.span);
-        self.findings
-            .push(error.with_suggestion("write one, such as `./check.sh`"));
+        self.refuse(text, problem, "write one, such as `./check.sh`");
         None
     }
 }

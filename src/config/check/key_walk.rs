@@ -70,11 +70,9 @@ impl ConfigChecker<'_> {
         let YamlValue::Mapping(entries) = &mut node.value else {
             return self.wrong_shape(node, &ValueShape::Mapping(section), path);
         };
-        if entries.len() > KEYS_MAX {
-            let message = format!("{} keys are too many: at most {KEYS_MAX}", entries.len());
-            self.findings
-                .push(Diagnostic::error(path, message).with_span(&span));
-        }
+        let hint = "list fewer";
+        let count = (entries.len(), KEYS_MAX);
+        self.limit_count((path, &span), count, "keys", hint);
         for entry in entries.iter_mut().take(KEYS_MAX) {
             let cwd = match entry.key.as_str() {
                 key if path.contains(SERVERS) && SERVER_CWD_KEYS.contains(&key) => CWD_PLACEHOLDER,
@@ -94,12 +92,9 @@ impl ConfigChecker<'_> {
                 Some(entry) => ("empty", &entry.key_span),
                 None => ("missing", &span),
             };
-            let error = Diagnostic::error(join_key(path, name), format!("`{name}` is {state}"));
-            self.findings.push(
-                error
-                    .with_span(span)
-                    .with_suggestion(format!("write `{name}: …` here")),
-            );
+            let message = format!("`{name}` is {state}");
+            let hint = format!("write `{name}: …` here");
+            self.refuse((join_key(path, name), span), message, hint);
         }
     }
 
@@ -126,11 +121,7 @@ impl ConfigChecker<'_> {
             }
             KeyStatus::Refused => {
                 let message = format!("`{}` cannot be used here", entry.key);
-                self.findings.push(
-                    Diagnostic::error(path, message)
-                        .with_span(&entry.key_span)
-                        .with_suggestion(key.doc),
-                );
+                self.refuse((path, &entry.key_span), message, key.doc);
             }
         }
     }
@@ -161,8 +152,7 @@ impl ConfigChecker<'_> {
             "`{}: {massgen_value}` is read as `{read_as}`: {doc}",
             entry.key
         );
-        let warning = Diagnostic::warning(path, message);
-        self.findings.push(warning.with_span(&entry.value.span));
+        self.add_warning((path, &entry.value.span), message);
         (*read_as).clone_into(&mut scalar.text);
     }
 
@@ -193,12 +183,10 @@ impl ConfigChecker<'_> {
                 "`{}` would restrict the run, and is not supported",
                 entry.key
             );
-            let error = Diagnostic::error(path, message).with_span(&entry.key_span);
-            self.findings.push(error.with_suggestion(key.doc));
+            self.refuse((path, &entry.key_span), message, key.doc);
         } else if ignored != IgnoredEffect::Restricts {
             let message = format!("`{}` is not supported: {}", entry.key, key.doc);
-            self.findings
-                .push(Diagnostic::warning(path, message).with_span(&entry.key_span));
+            self.add_warning((path, &entry.key_span), message);
         }
     }
 
@@ -229,9 +217,8 @@ impl ConfigChecker<'_> {
                 format!("keys here are {}", list_names(&names, "and"))
             }
         };
-        let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)));
-        self.findings
-            .push(error.with_span(&entry.key_span).with_suggestion(hint));
+        let message = format!("unknown key {}", quote(&entry.key));
+        self.refuse((path, &entry.key_span), message, hint);
     }
 
     fn walk_value(
@@ -338,8 +325,7 @@ impl ConfigChecker<'_> {
         }
         if expansion.text.len() > EXPANDED_BYTES_MAX {
             let message = format!("the expanded value is longer than {EXPANDED_BYTES_MAX} bytes");
-            self.findings
-                .push(Diagnostic::error(path, message).with_span(span));
+            self.add_error((path, span), message);
             return None;
         }
         // A variable alone may hold a number or a boolean; with other text around it, it is text.

@@ -4,8 +4,7 @@
 use crate::config::DashboardMode;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
-use crate::config::diagnostic::Diagnostic;
-use crate::config::keys::shape::{Decimal, Text};
+use crate::config::keys::shape::Decimal;
 use crate::config::keys::{TypedKey, limits, retention, root, ui};
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
 use crate::spending::limits::BudgetLimits;
@@ -14,9 +13,7 @@ use crate::spending::money::Money;
 impl ConfigChecker<'_> {
     /// Returns the section `limits` of the config or of an agent; without it there are no limits.
     pub(super) fn limits(&mut self, parent: &MappingView<'_>) -> BudgetLimits {
-        let Some(view) = parent.section(&limits::KEY) else {
-            return BudgetLimits::default();
-        };
+        let view = parent.section_or_empty(&limits::KEY);
         BudgetLimits {
             cost: self.dollars(&view, &limits::MAX_COST_USD, Money::from_dollars),
             tokens: view.integer(&limits::MAX_TOKENS_TOTAL),
@@ -36,10 +33,7 @@ impl ConfigChecker<'_> {
         let money = parse(&decimal);
         if money.is_none() {
             let message = format!("`{}` is `{decimal}`, which is too fine", key.name());
-            let error =
-                Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
-            self.findings
-                .push(error.with_suggestion("write an amount with fewer decimals"));
+            self.refuse(view.at(key), message, "write an amount with fewer decimals");
         }
         money
     }
@@ -48,19 +42,14 @@ impl ConfigChecker<'_> {
 /// Returns the maximum number of requests in a round (`max_steps_per_round` of `limits`), if it is
 /// set.
 pub(super) fn steps_per_round(parent: &MappingView<'_>) -> Option<u32> {
-    let steps = parent
-        .section(&limits::KEY)?
-        .integer(&limits::MAX_STEPS_PER_ROUND)?;
-    u32::try_from(steps).ok()
+    let limits = parent.section_or_empty(&limits::KEY);
+    limits.integer(&limits::MAX_STEPS_PER_ROUND)
 }
 
 /// Returns when runs are shown on the whole terminal (`ui.dashboard`, or else `ui.display_type`).
 pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
-    let Some(view) = root.section(&root::UI) else {
-        return DashboardMode::default();
-    };
-    let text_of = |key: &TypedKey<Text>| view.text(key).map(|text| text.value);
-    match (text_of(&ui::DASHBOARD), text_of(&ui::DISPLAY_TYPE)) {
+    let view = root.section_or_empty(&root::UI);
+    match (view.word(&ui::DASHBOARD), view.word(&ui::DISPLAY_TYPE)) {
         (Some("always"), _) => DashboardMode::Always,
         (Some("never"), _) | (None, Some("simple" | "terminal" | "silent" | "none")) => {
             DashboardMode::Never
@@ -71,13 +60,10 @@ pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
 
 /// Returns the retention of the project's runs and sessions (`retention`).
 pub(super) fn retention(root: &MappingView<'_>) -> RetentionConfig {
-    let view = root.section(&root::RETENTION);
-    let days = view
-        .as_ref()
-        .and_then(|view| view.integer(&retention::DAYS));
-    let size = view.as_ref().and_then(|view| view.size(&retention::SIZE));
+    let view = root.section_or_empty(&root::RETENTION);
+    let days: Option<u64> = view.integer(&retention::DAYS);
     RetentionConfig {
         unused_seconds: days.map(|days| days.saturating_mul(DAY_SECONDS)),
-        bytes: size,
+        bytes: view.size(&retention::SIZE),
     }
 }

@@ -4,12 +4,18 @@
 
 use crate::config::diagnostic::Span;
 use crate::config::keys::shape::{
-    ByteSize, Decimal, Flag, Integer, NamedSections, NodeList, SeveralTexts, SingleMapping,
-    SingleText, Text,
+    ByteSize, Decimal, Flag, Integer, NamedSections, NodeList, Section, SeveralTexts,
+    SingleMapping, SingleText, Text,
 };
 use crate::config::keys::{ConfigKey, TypedKey};
 use crate::config::size;
 use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
+
+/// A mapping without keys.
+static EMPTY: YamlNode = YamlNode {
+    span: 0..0,
+    value: YamlValue::Null,
+};
 
 /// A mapping and its path.
 ///
@@ -32,6 +38,28 @@ pub(super) struct TextValue<'a> {
     pub(super) path: String,
     /// Its location in the text.
     pub(super) span: &'a Span,
+}
+
+/// The place of a finding.
+#[derive(Clone, Debug)]
+pub(super) struct FindingPlace<'a> {
+    /// Its path in the YAML.
+    pub(super) path: String,
+    /// Its location in the text.
+    pub(super) span: &'a Span,
+}
+
+impl<'a> From<&TextValue<'a>> for FindingPlace<'a> {
+    fn from(text: &TextValue<'a>) -> Self {
+        Self::from((&text.path, text.span))
+    }
+}
+
+impl<'a, P: Into<String>> From<(P, &'a Span)> for FindingPlace<'a> {
+    fn from((path, span): (P, &'a Span)) -> Self {
+        let path = path.into();
+        Self { path, span }
+    }
 }
 
 impl<'a> MappingView<'a> {
@@ -69,15 +97,34 @@ impl<'a> MappingView<'a> {
         entry.map_or(&self.node.span, |entry| &entry.key_span)
     }
 
+    /// Returns the place of a key, or of the mapping if it lacks the key.
+    pub(super) fn at(&self, key: &ConfigKey) -> FindingPlace<'a> {
+        (self.key_path(key), self.key_span(key)).into()
+    }
+
     /// Returns the text of a key.
     pub(super) fn text<V: SingleText>(&self, key: &TypedKey<V>) -> Option<TextValue<'a>> {
         scalar_text(self.get(key)?, self.key_path(key))
     }
 
+    /// Returns the text of a key, without its place.
+    pub(super) fn word<V: SingleText>(&self, key: &TypedKey<V>) -> Option<&'a str> {
+        self.text(key).map(|text| text.value)
+    }
+
+    /// Returns a copy of the text of a key.
+    pub(super) fn string(&self, key: &TypedKey<Text>) -> Option<String> {
+        self.word(key).map(str::to_owned)
+    }
+
     /// Returns whether a key has this text.
-    pub(super) fn has_text(&self, key: &TypedKey<Text>, text: &str) -> bool {
-        self.text(key)
-            .is_some_and(|text_value| text_value.value == text)
+    pub(super) fn has_text<V: SingleText>(&self, key: &TypedKey<V>, text: &str) -> bool {
+        self.word(key) == Some(text)
+    }
+
+    /// Returns whether a key is `true`.
+    pub(super) fn is_set(&self, key: &TypedKey<Flag>) -> bool {
+        self.flag(key) == Some(true)
     }
 
     /// Returns the boolean of a key.
@@ -86,9 +133,9 @@ impl<'a> MappingView<'a> {
     }
 
     /// Returns the integer of a key.
-    pub(super) fn integer(&self, key: &TypedKey<Integer>) -> Option<u64> {
+    pub(super) fn integer<N: TryFrom<i64>>(&self, key: &TypedKey<Integer>) -> Option<N> {
         match self.scalar(key)?.literal {
-            YamlLiteral::Integer(integer) => u64::try_from(integer).ok(),
+            YamlLiteral::Integer(integer) => N::try_from(integer).ok(),
             YamlLiteral::Flag(_) | YamlLiteral::Number(_) | YamlLiteral::Text => None,
         }
     }
@@ -118,6 +165,22 @@ impl<'a> MappingView<'a> {
         MappingView::new(self.get(key)?, self.key_path(key))
     }
 
+    /// Returns the mapping of a key; without one, a mapping that has no keys.
+    pub(super) fn section_or_empty(&self, key: &TypedKey<Section>) -> MappingView<'a> {
+        self.section(key).unwrap_or_else(|| MappingView {
+            node: &EMPTY,
+            path: self.key_path(key),
+        })
+    }
+
+    /// Returns the items of a list as mappings; a view of something else has no keys.
+    pub(super) fn views(&self, key: &TypedKey<NodeList>) -> Vec<MappingView<'a>> {
+        let items = self.items(key).into_iter();
+        items
+            .map(|(path, node)| MappingView { node, path })
+            .collect()
+    }
+
     /// Returns the items of a list, each with its path; empty if there is no list.
     pub(super) fn items(&self, key: &TypedKey<NodeList>) -> Vec<(String, &'a YamlNode)> {
         self.items_of_any_list(key)
@@ -129,6 +192,12 @@ impl<'a> MappingView<'a> {
         items
             .filter_map(|(path, item)| scalar_text(item, path))
             .collect()
+    }
+
+    /// Returns copies of the strings of a list.
+    pub(super) fn strings<V: SeveralTexts>(&self, key: &TypedKey<V>) -> Vec<String> {
+        let texts = self.texts(key).into_iter();
+        texts.map(|text| text.value.to_owned()).collect()
     }
 
     /// Returns the entries of a list of mappings, or of a mapping of names to mappings, each with

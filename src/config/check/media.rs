@@ -4,7 +4,7 @@
 use crate::config::MediaModels;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::shape::{Flag, Text};
 use crate::config::keys::{TypedKey, backend, media, root};
 use crate::config::vendors::{Vendor, find_vendor};
@@ -27,11 +27,9 @@ struct MediaVendors {
 impl ConfigChecker<'_> {
     /// Returns the settings of `orchestrator` about media.
     pub(super) fn team_media(&mut self, root: &MappingView<'_>) -> TeamMedia {
-        let Some(view) = root.section(&root::ORCHESTRATOR) else {
-            return TeamMedia::default();
-        };
+        let view = root.section_or_empty(&root::ORCHESTRATOR);
         TeamMedia {
-            is_enabled: view.flag(&media::MULTIMODAL) == Some(true),
+            is_enabled: view.is_set(&media::MULTIMODAL),
             vendors: self.media_vendors(&view),
         }
     }
@@ -74,18 +72,16 @@ impl ConfigChecker<'_> {
     /// none.
     fn own_media(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> MediaModels {
         let mut model = |flag_key: &TypedKey<Flag>, model_key: &TypedKey<Text>, default: &str| {
-            if view.flag(flag_key) != Some(true) {
+            if !view.is_set(flag_key) {
                 return None;
             }
             if !vendor.makes_media() {
-                let name = flag_key.name();
                 let message = format!(
-                    "`{name}` has no effect for `{}`: only models of `openai` make media here",
+                    "`{}` has no effect for `{}`: only models of `openai` make media here",
+                    flag_key.name(),
                     vendor.name
                 );
-                let warning = Diagnostic::warning(view.key_path(flag_key), message);
-                self.findings
-                    .push(warning.with_span(view.key_span(flag_key)));
+                self.add_warning(view.at(flag_key), message);
                 return None;
             }
             Some(named_model(view, model_key, default))
@@ -143,18 +139,15 @@ impl ConfigChecker<'_> {
             }
         };
         let message = format!("`{}` has no effect: {reason}", key.name());
-        let warning =
-            Diagnostic::warning(view.key_path(key), message).with_span(view.key_span(key));
-        self.findings.push(warning.with_suggestion(hint));
+        self.warn(view.at(key), message, hint);
         None
     }
 }
 
 /// Returns the model that a key names, or the default.
 fn named_model(view: &MappingView<'_>, key: &TypedKey<Text>, default: &str) -> String {
-    let name = view
-        .text(key)
-        .map(|text| text.value.trim())
-        .filter(|name| !name.is_empty());
-    name.unwrap_or(default).to_owned()
+    let name = view.word(key).map(str::trim);
+    name.filter(|name| !name.is_empty())
+        .unwrap_or(default)
+        .to_owned()
 }

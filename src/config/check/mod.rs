@@ -2,10 +2,10 @@
 //! then their combinations. All errors are reported together.
 
 use crate::config::check::agents::is_external_agent;
-use crate::config::check::mapping_view::MappingView;
+use crate::config::check::mapping_view::{FindingPlace, MappingView, TextValue};
 use crate::config::check::media::TeamMedia;
 pub use crate::config::check::paths::breadth_reason;
-use crate::config::diagnostic::{Diagnostic, Severity};
+use crate::config::diagnostic::{Diagnostic, Severity, quote};
 use crate::config::found_config::RestrictedUse;
 use crate::config::keys;
 use crate::config::keys::models::MODELS_FILE;
@@ -28,7 +28,6 @@ mod external_agents;
 mod limits;
 mod media;
 mod models;
-mod network_needs;
 mod oauth;
 mod orchestrator;
 mod overlap;
@@ -189,6 +188,64 @@ impl<'a> ConfigChecker<'a> {
     fn has_workspace(&self, backend: &MappingView<'_>) -> bool {
         let has_cwd = backend.get(&keys::backend::CWD).is_some();
         self.is_pipeline || has_cwd || is_external_agent(backend)
+    }
+
+    /// Adds an error with what the user can do.
+    fn refuse<'p>(
+        &mut self,
+        place: impl Into<FindingPlace<'p>>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let FindingPlace { path, span } = place.into();
+        let error = Diagnostic::error(path, message).with_span(span);
+        self.findings.push(error.with_suggestion(hint));
+    }
+
+    /// Adds the error that a string is not `expected`.
+    fn refuse_value(&mut self, text: &TextValue<'_>, expected: &str, hint: impl Into<String>) {
+        let message = format!("{} is not {expected}", quote(text.value));
+        self.refuse(text, message, hint);
+    }
+
+    /// Adds an error if `count` exceeds `max`.
+    fn limit_count<'p>(
+        &mut self,
+        place: impl Into<FindingPlace<'p>>,
+        (count, max): (usize, usize),
+        nouns: &str,
+        hint: &str,
+    ) {
+        if count > max {
+            let message = format!("{count} {nouns} are too many: at most {max}");
+            self.refuse(place, message, hint);
+        }
+    }
+
+    /// Adds an error that says by itself what to do.
+    fn add_error<'p>(&mut self, place: impl Into<FindingPlace<'p>>, message: impl Into<String>) {
+        let FindingPlace { path, span } = place.into();
+        self.findings
+            .push(Diagnostic::error(path, message).with_span(span));
+    }
+
+    /// Adds a warning with what the user can do.
+    fn warn<'p>(
+        &mut self,
+        place: impl Into<FindingPlace<'p>>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let FindingPlace { path, span } = place.into();
+        let warning = Diagnostic::warning(path, message).with_span(span);
+        self.findings.push(warning.with_suggestion(hint));
+    }
+
+    /// Adds a warning that says by itself what to do.
+    fn add_warning<'p>(&mut self, place: impl Into<FindingPlace<'p>>, message: impl Into<String>) {
+        let FindingPlace { path, span } = place.into();
+        self.findings
+            .push(Diagnostic::warning(path, message).with_span(span));
     }
 
     /// Returns the result, if there are no errors, and all findings.

@@ -16,25 +16,24 @@ impl ConfigChecker<'_> {
             node: tree,
             path: String::new(),
         };
-        let items = root.items(&models::MODELS).into_iter();
-        let views = items.map(|(path, node)| MappingView { node, path });
-        views.filter_map(|view| self.known_model(&view)).collect()
+        let views = root.views(&models::MODELS);
+        let rows = views.iter().filter_map(|view| self.known_model(view));
+        rows.collect()
     }
 
     fn known_model(&mut self, view: &MappingView<'_>) -> Option<KnownModel> {
         let rates = self.rates(view);
         let mut long_request_rates: Vec<(u64, TokenRates)> = view
-            .items(&models::LONG_REQUESTS)
-            .into_iter()
-            .filter_map(|(path, node)| {
-                let view = MappingView { node, path };
+            .views(&models::LONG_REQUESTS)
+            .iter()
+            .filter_map(|view| {
                 let threshold = view.integer(&models::ABOVE_INPUT_TOKENS)?;
-                Some((threshold, self.rates(&view)?))
+                Some((threshold, self.rates(view)?))
             })
             .collect();
         long_request_rates.sort_by_key(|(threshold, _)| *threshold);
         Some(KnownModel {
-            vendor: view.text(&models::VENDOR).map(|text| text.value.to_owned()),
+            vendor: view.string(&models::VENDOR),
             name: view.text(&models::NAME)?.value.to_owned(),
             context_tokens: view.integer(&models::CONTEXT_TOKENS),
             output_tokens_max: view.integer(&models::OUTPUT_TOKENS_MAX),

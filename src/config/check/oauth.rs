@@ -7,7 +7,6 @@ use url::Url;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::check::servers::VALUE_CHARS_MAX;
-use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::{ConfigKey, oauth, servers};
 use crate::config::servers::{
     ClientAuthentication, OauthClient, OauthConfig, WorkloadAssertion, is_issuer,
@@ -78,7 +77,7 @@ impl ConfigChecker<'_> {
         let id = self.client_id(oauth);
         if id.is_none() && secret.is_some() {
             let message = "a `client_secret` needs a `client_id`";
-            self.refuse_key(oauth, &oauth::CLIENT_SECRET, message, "add `client_id`");
+            self.refuse(oauth.at(&oauth::CLIENT_SECRET), message, "add `client_id`");
         }
         id.map(|id| OauthClient {
             id,
@@ -97,10 +96,7 @@ impl ConfigChecker<'_> {
         let scopes = oauth.texts(&oauth::SCOPES);
         for scope in &scopes {
             if scope.value.is_empty() || !is_word(scope.value) {
-                let message = format!("{} is not a scope", quote(scope.value));
-                let error = Diagnostic::error(&scope.path, message).with_span(scope.span);
-                self.findings
-                    .push(error.with_suggestion("list each scope separately"));
+                self.refuse_value(scope, "a scope", "list each scope separately");
             }
         }
         scopes.iter().map(|scope| scope.value.to_owned()).collect()
@@ -112,7 +108,7 @@ impl ConfigChecker<'_> {
         if id.is_none() {
             let message = "`grant_type: client_credentials` needs a `client_id`";
             let hint = "add the `client_id` with which massgen is registered";
-            self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
+            self.refuse(oauth.at(&oauth::GRANT_TYPE), message, hint);
         }
         let secret = oauth.text(&oauth::CLIENT_SECRET);
         let key = oauth.text(&oauth::PRIVATE_KEY);
@@ -129,13 +125,13 @@ impl ConfigChecker<'_> {
             }
             (Some(_), Some(_)) => {
                 let message = "`client_secret` and `private_key` exclude each other";
-                self.refuse_key(oauth, &oauth::PRIVATE_KEY, message, "remove one of them");
+                self.refuse(oauth.at(&oauth::PRIVATE_KEY), message, "remove one of them");
                 None
             }
             (None, None) => {
                 let message = "`grant_type: client_credentials` needs a secret";
                 let hint = "add `client_secret: ${VARIABLE}` or `private_key: ${VARIABLE}`";
-                self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
+                self.refuse(oauth.at(&oauth::GRANT_TYPE), message, hint);
                 None
             }
         }
@@ -154,13 +150,13 @@ impl ConfigChecker<'_> {
             (None, Some(file)) => WorkloadAssertion::File(self.path(&file)?),
             (Some(_), Some(_)) => {
                 let message = "`assertion` and `assertion_file` exclude each other";
-                self.refuse_key(oauth, &oauth::ASSERTION, message, "remove one of them");
+                self.refuse(oauth.at(&oauth::ASSERTION), message, "remove one of them");
                 return None;
             }
             (None, None) => {
                 let message = "this `grant_type` needs an assertion";
                 let hint = "add `assertion: ${VARIABLE}` or `assertion_file: PATH`";
-                self.refuse_key(oauth, &oauth::GRANT_TYPE, message, hint);
+                self.refuse(oauth.at(&oauth::GRANT_TYPE), message, hint);
                 return None;
             }
         };
@@ -173,7 +169,7 @@ impl ConfigChecker<'_> {
             let message = "`private_key` is not a private key as PKCS#8 in PEM";
             let hint = "convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY`; it begins with \
                         `-----BEGIN PRIVATE KEY-----`";
-            self.refuse_key(oauth, &oauth::PRIVATE_KEY, message, hint);
+            self.refuse(oauth.at(&oauth::PRIVATE_KEY), message, hint);
         }
     }
 
@@ -183,7 +179,7 @@ impl ConfigChecker<'_> {
         if url.is_none() {
             let message = "`issuer` is not the URL of an authorization server";
             let hint = "write `https://host/path`, as its metadata names it";
-            self.refuse_key(oauth, &oauth::ISSUER, message, hint);
+            self.refuse(oauth.at(&oauth::ISSUER), message, hint);
         }
         url
     }
@@ -196,7 +192,7 @@ impl ConfigChecker<'_> {
         let mut names = headers.node.entries().iter().map(|header| &header.key);
         if names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION)) {
             let message = "`headers` and the token of `oauth` both set `Authorization`";
-            self.refuse_key(entry, &servers::HEADERS, message, "remove one of them");
+            self.refuse(entry.at(&servers::HEADERS), message, "remove one of them");
         }
     }
 }

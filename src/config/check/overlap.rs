@@ -85,8 +85,7 @@ impl ConfigChecker<'_> {
                 quote(&default_path.to_string())
             );
             if let Some(text) = view.text(key) {
-                self.findings
-                    .push(Diagnostic::warning(&text.path, message).with_span(text.span));
+                self.add_warning(&text, message);
             }
             *storage = default_storage;
         }
@@ -115,12 +114,7 @@ impl ConfigChecker<'_> {
 
     fn workspaces<'n>(&self, root: &MappingView<'n>, config: &Config) -> Vec<DirectoryClaim<'n>> {
         let single_agent = root.section(&root::AGENT).map(|agent| vec![agent]);
-        let views = single_agent.unwrap_or_else(|| {
-            let items = root.items(&root::AGENTS).into_iter();
-            items
-                .map(|(path, node)| MappingView { node, path })
-                .collect()
-        });
+        let views = single_agent.unwrap_or_else(|| root.views(&root::AGENTS));
         let backends = views
             .iter()
             .filter_map(|view| view.section(&agents::BACKEND));
@@ -146,13 +140,7 @@ impl ConfigChecker<'_> {
         root: &MappingView<'n>,
         orchestrator: &OrchestratorConfig,
     ) -> Vec<DirectoryClaim<'n>> {
-        // Without the section, the view serves only to give its keys their paths.
-        let view = root
-            .section(&root::ORCHESTRATOR)
-            .unwrap_or_else(|| MappingView {
-                node: root.node,
-                path: root.key_path(&root::ORCHESTRATOR),
-            });
+        let view = root.section_or_empty(&root::ORCHESTRATOR);
         let storage_keys = [
             (
                 &orchestrator::SNAPSHOT_STORAGE,

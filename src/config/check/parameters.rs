@@ -7,7 +7,7 @@ use crate::config::BackendConfig;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
-use crate::config::diagnostic::{Diagnostic, Span};
+use crate::config::diagnostic::Span;
 use crate::config::keys::{KeySection, KeyStatus, ValueShape, backend};
 use crate::config::vendors::Vendor;
 use crate::config::yaml::{YamlEntry, YamlValue};
@@ -87,8 +87,7 @@ impl ConfigChecker<'_> {
     /// Warns that a parameter is not sent to a model.
     fn warn_unsent(&mut self, key: &str, reason: &str, vendor: &Vendor, path: String, span: &Span) {
         let message = format!("`{key}` is not sent to `{}`: {reason}", vendor.name);
-        self.findings
-            .push(Diagnostic::warning(path, message).with_span(span));
+        self.add_warning((path, span), message);
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::ConfigContext;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue};
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::file_globs::FileGlobs;
 use crate::config::keys::TypedKey;
 use crate::config::keys::shape::TextList;
@@ -54,10 +54,8 @@ impl ConfigChecker<'_> {
         let mut globs = FileGlobs::default();
         for text in view.texts(key) {
             if let Err(reason) = globs.add(text.value) {
-                let message = format!("{} is not a glob: {reason}", quote(text.value));
-                let error = Diagnostic::error(&text.path, message).with_span(text.span);
                 let hint = "write one such as `tests/**`, relative to the write path";
-                self.findings.push(error.with_suggestion(hint));
+                self.refuse_value(&text, &format!("a glob: {reason}"), hint);
             }
         }
         globs
@@ -68,9 +66,7 @@ impl ConfigChecker<'_> {
     pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = resolve(text.value, self.context);
         path.map_err(|problem| {
-            let error = Diagnostic::error(&text.path, problem.message).with_span(text.span);
-            self.findings
-                .push(error.with_suggestion(problem.suggestion));
+            self.refuse(text, problem.message, problem.suggestion);
         })
         .ok()
     }

@@ -5,7 +5,7 @@ use crate::call_rules::rule_syntax::parse_rule;
 use crate::call_rules::{CallRule, CallRules};
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
-use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::diagnostic::{Span, quote};
 use crate::config::keys::shape::NodeList;
 use crate::config::keys::{TypedKey, permissions};
 use crate::config::permissions::PermissionsConfig;
@@ -128,10 +128,8 @@ impl ConfigChecker<'_> {
             "{} is not enforced for new files that the agent's commands create in its workspace",
             list_names(&unenforced_rules, "and")
         );
-        let warning = Diagnostic::warning(view.key_path(&permissions::KEY), message)
-            .with_span(view.key_span(&permissions::KEY));
-        self.findings
-            .push(warning.with_suggestion("existing files and your own paths are protected"));
+        let hint = "existing files and your own paths are protected";
+        self.warn(view.at(&permissions::KEY), message, hint);
     }
 
     fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
@@ -160,9 +158,7 @@ impl ConfigChecker<'_> {
             for (path, item) in self.bounded_items(parent, key) {
                 let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
-                    let error = Diagnostic::error(path, message).with_span(&item.span);
-                    self.findings
-                        .push(error.with_suggestion("put it in quotes"));
+                    self.refuse((path, &item.span), message, "put it in quotes");
                     continue;
                 };
                 let rule = final_wildcard.to_massgen_syntax(text.value);
@@ -170,8 +166,7 @@ impl ConfigChecker<'_> {
                     Ok(rule) => rules.push(rule),
                     Err(reason) => {
                         let message = format!("invalid rule {}: {reason}", quote(text.value));
-                        self.findings
-                            .push(Diagnostic::error(path, message).with_span(&item.span));
+                        self.add_error((path, &item.span), message);
                     }
                 }
             }
@@ -182,8 +177,8 @@ impl ConfigChecker<'_> {
     /// Returns the rules of a section's role. Only `enabled: false` lifts them, and no other key of
     /// the section.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
-        let role = section.text(&permissions::ROLE);
-        let is_read_only = role.is_some_and(|role| READ_ONLY_ROLES.contains(&role.value));
+        let role = section.word(&permissions::ROLE);
+        let is_read_only = role.is_some_and(|role| READ_ONLY_ROLES.contains(&role));
         let patterns: &[&str] = if is_read_only {
             DENIED_TO_READ_ONLY_ROLES
         } else {
@@ -202,20 +197,13 @@ impl ConfigChecker<'_> {
 
     /// Returns the rules by which calls need approval that MassGen would ask about because of their
     /// risk. They apply to a section that is written as in MassGen.
-    fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
-        let default_text = section.text(&permissions::AUTOMATION_DEFAULT);
-        let patterns = match default_text.as_ref().map(|text| text.value) {
+    fn risk_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
+        let patterns = match section.word(&permissions::AUTOMATION_DEFAULT) {
             None if section.get(&permissions::RULES).is_none() => &[],
             None | Some("risk-based") => DANGEROUS_COMMANDS,
             Some("deny-all") => CALLS_OF_UNKNOWN_RISK,
             Some(_) => &[],
         };
-        if let Some(text) = default_text.filter(|text| text.value == "allow-all") {
-            let message = "`automation_default: allow-all` approves nothing: calls that `ask` \
-                           names need approval in any case";
-            self.findings
-                .push(Diagnostic::warning(text.path, message).with_span(text.span));
-        }
         self.built_in_rules(RuleAction::Ask, patterns)
     }
 
@@ -232,9 +220,8 @@ impl ConfigChecker<'_> {
             };
             let Some((call, expected, span)) = pair else {
                 let message = format!("an example is {}", item.describe());
-                let error = Diagnostic::error(path, message).with_span(&item.span);
                 let hint = "write `- write_file(src/x.lock): deny`";
-                self.findings.push(error.with_suggestion(hint));
+                self.refuse((path, &item.span), message, hint);
                 continue;
             };
             self.check_example(rules, call, expected, path, span);
@@ -266,9 +253,7 @@ impl ConfigChecker<'_> {
                 quote(call)
             ),
         };
-        let error = Diagnostic::error(path, message).with_span(span);
-        self.findings
-            .push(error.with_suggestion("correct the rules, or the example"));
+        self.refuse((path, span), message, "correct the rules, or the example");
     }
 
     /// Returns the items of a list, up to the maximum number.
@@ -280,9 +265,7 @@ impl ConfigChecker<'_> {
         let mut items = section.items(key);
         if items.len() > RULES_MAX {
             let message = format!("{} are too many: at most {RULES_MAX}", items.len());
-            let error =
-                Diagnostic::error(section.key_path(key), message).with_span(section.key_span(key));
-            self.findings.push(error);
+            self.add_error(section.at(key), message);
             items.truncate(RULES_MAX);
         }
         items

@@ -12,8 +12,8 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
 use crate::config::command_line::CommandLineConfig;
 use crate::config::custom_tools::ProgramInterface;
-use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::shape::{Flag, NamesOrPairs, TextList};
+use crate::config::diagnostic::quote;
+use crate::config::keys::shape::{Flag, NamesOrPairs};
 use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
@@ -123,9 +123,8 @@ impl ConfigChecker<'_> {
                 Arc::make_mut(server).rules.caller = ToolCaller::Model;
             } else {
                 let message = format!("there is no server {}", quote(text.value));
-                let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
                 let hint = "name one of `mcp_servers`";
-                self.findings.push(warning.with_suggestion(hint));
+                self.warn(&text, message, hint);
             }
         }
     }
@@ -133,15 +132,9 @@ impl ConfigChecker<'_> {
     /// Returns the servers that a mapping lists.
     pub(super) fn servers(&mut self, view: &MappingView<'_>) -> Vec<Arc<ServerConfig>> {
         let entries = view.named_mappings(&servers::KEY, &servers::NAME);
-        if entries.len() > SERVERS_MAX {
-            let message = format!(
-                "{} servers are too many: at most {SERVERS_MAX}",
-                entries.len()
-            );
-            let error = Diagnostic::error(view.key_path(&servers::KEY), message);
-            self.findings
-                .push(error.with_span(view.key_span(&servers::KEY)));
-        }
+        let hint = "list fewer";
+        let count = (entries.len(), SERVERS_MAX);
+        self.limit_count(view.at(&servers::KEY), count, "servers", hint);
         let mut servers: Vec<Arc<ServerConfig>> = Vec::new();
         for (name, entry) in entries.into_iter().take(SERVERS_MAX) {
             let Some(name) = self.server_name(name, &entry) else {
@@ -149,12 +142,8 @@ impl ConfigChecker<'_> {
             };
             if servers.iter().any(|server| *server.name() == name) {
                 let message = format!("the name `{name}` is taken by another server");
-                self.refuse_key(
-                    &entry,
-                    &servers::NAME,
-                    &message,
-                    "give each server a unique name",
-                );
+                let hint = "give each server a unique name";
+                self.refuse(entry.at(&servers::NAME), message, hint);
             }
             let server = self.server(name, &entry);
             servers.extend(server.map(Arc::new));
@@ -168,16 +157,14 @@ impl ConfigChecker<'_> {
         entry: &MappingView<'_>,
     ) -> Option<ServerName> {
         let Some(text) = name else {
-            self.refuse_key(entry, &servers::NAME, "`name` is missing", SYNTAX_HINT);
+            self.refuse(entry.at(&servers::NAME), "`name` is missing", SYNTAX_HINT);
             return None;
         };
         let name = ServerName::parse(text.value);
         if name.is_none() {
-            let message = format!("{} is not a server name", quote(text.value));
             let hint =
                 format!("a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}");
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings.push(error.with_suggestion(hint));
+            self.refuse_value(&text, "a server name", hint);
         }
         name
     }
@@ -189,20 +176,13 @@ impl ConfigChecker<'_> {
             entry.get(&servers::URL),
         ) {
             (Some("stdio"), Some(_)) => {
-                self.refuse_key(
-                    entry,
-                    &servers::URL,
-                    "a `stdio` server has no `url`",
-                    "remove one of them",
-                );
+                let hint = "remove one of them";
+                let message = "a `stdio` server has no `url`";
+                self.refuse(entry.at(&servers::URL), message, hint);
                 None
             }
             (Some("stdio") | None, None) => self.program(entry).map(ServerTransport::Program),
             (Some(_), _) | (None, Some(_)) => self.remote(entry).map(ServerTransport::Remote),
-        };
-        let texts = |key: &TypedKey<TextList>| {
-            let texts = entry.texts(key).into_iter();
-            texts.map(|text| text.value.to_owned()).collect::<Vec<_>>()
         };
         let tool_actions = self.tool_actions(&name, entry);
         Some(ServerConfig {
@@ -211,28 +191,28 @@ impl ConfigChecker<'_> {
                 server: name,
                 allowed: entry
                     .get(&servers::ALLOWED_TOOLS)
-                    .map(|_| texts(&servers::ALLOWED_TOOLS)),
-                excluded: texts(&servers::EXCLUDE_TOOLS),
+                    .map(|_| entry.strings(&servers::ALLOWED_TOOLS)),
+                excluded: entry.strings(&servers::EXCLUDE_TOOLS),
                 tool_rules: tool_actions,
                 permission: if entry.has_text(&servers::PERMISSION, "write") {
                     Permission::Write
                 } else {
                     Permission::Read
                 },
-                content: texts(&servers::CONTENT_ARGUMENTS),
+                content: entry.strings(&servers::CONTENT_ARGUMENTS),
                 outside: if entry.has_text(&servers::SIDE_EFFECTS, "none") {
                     OutsideEffects::None
                 } else {
                     OutsideEffects::Some
                 },
-                harmless: texts(&servers::TOOLS_WITHOUT_SIDE_EFFECTS),
+                harmless: entry.strings(&servers::TOOLS_WITHOUT_SIDE_EFFECTS),
                 caller: ToolCaller::Programs,
             },
             transport: transport?,
             call_seconds: entry
                 .integer(&servers::TIMEOUT_SECONDS)
                 .unwrap_or(CALL_SECONDS_DEFAULT),
-            need: if entry.flag(&servers::REQUIRED) == Some(true) {
+            need: if entry.is_set(&servers::REQUIRED) {
                 ServerNeed::Required
             } else {
                 ServerNeed::Optional
@@ -250,7 +230,7 @@ impl ConfigChecker<'_> {
         let Some(view) = entry.section(&servers::TOOLS) else {
             if entry.get(&servers::TOOLS).is_some() {
                 let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
-                self.refuse_key(entry, &servers::TOOLS, "`tools` is not a mapping", hint);
+                self.refuse(entry.at(&servers::TOOLS), "`tools` is not a mapping", hint);
             }
             return tool_actions;
         };
@@ -267,15 +247,13 @@ impl ConfigChecker<'_> {
                 }
                 Some(_) => {
                     let message = format!("{} is not a tool name", quote(&tool.key));
-                    let error = Diagnostic::error(path, message).with_span(&tool.key_span);
                     let hint =
                         format!("for all tools, write `permissions: {{ask: ['mcp({server}/*)']}}`");
-                    self.findings.push(error.with_suggestion(hint));
+                    self.refuse((path, &tool.key_span), message, hint);
                 }
                 None => {
                     let message = format!("{} is not `allow`, `ask` or `deny`", quote(&tool.key));
-                    let error = Diagnostic::error(path, message).with_span(&tool.value.span);
-                    self.findings.push(error);
+                    self.add_error((path, &tool.value.span), message);
                 }
             }
         }
@@ -290,24 +268,15 @@ impl ConfigChecker<'_> {
         );
         let Some(text) = entry.text(&servers::COMMAND) else {
             let hint = "add `command: npx`, or `url: https://…` for a remote server";
-            self.refuse_key(entry, &servers::COMMAND, "`command` is missing", hint);
+            self.refuse(entry.at(&servers::COMMAND), "`command` is missing", hint);
             return None;
         };
         let mut command: Vec<String> = text.value.split_whitespace().map(str::to_owned).collect();
         self.check_command(entry, &text, command.first());
         let arguments = entry.texts(&servers::ARGS);
-        if arguments.len() > ARGUMENTS_MAX {
-            let message = format!(
-                "{} arguments are too many: at most {ARGUMENTS_MAX}",
-                arguments.len()
-            );
-            self.refuse_key(
-                entry,
-                &servers::ARGS,
-                &message,
-                "move them to a file that the program reads",
-            );
-        }
+        let hint = "move them to a file that the program reads";
+        let count = (arguments.len(), ARGUMENTS_MAX);
+        self.limit_count(entry.at(&servers::ARGS), count, "arguments", hint);
         for argument in &arguments {
             self.limit_chars(argument, "the argument", ARGUMENT_CHARS_MAX);
         }
@@ -332,7 +301,6 @@ impl ConfigChecker<'_> {
         });
         if is_local {
             self.warn_about_download(&text, &command, package.as_ref(), &network);
-            self.warn_about_closed_network(entry, package.as_ref(), &network);
         }
         Some(ServerProgram {
             command,
@@ -357,13 +325,13 @@ impl ConfigChecker<'_> {
             let message = "`network` does not apply to a container";
             let hint = "remove it: `command_line_docker_network_mode` of the agent is the network of its \
                         containers";
-            self.refuse_key(entry, &servers::NETWORK, message, hint);
+            self.refuse(entry.at(&servers::NETWORK), message, hint);
         }
-        if entry.flag(&servers::SHARED) == Some(true) {
+        if entry.is_set(&servers::SHARED) {
             let message = "a shared program cannot run in a container";
             let hint =
                 "remove `shared`, so that each agent has its own instance, or remove `run_in`";
-            self.refuse_key(entry, &servers::SHARED, message, hint);
+            self.refuse(entry.at(&servers::SHARED), message, hint);
         }
         let image = entry.text(&servers::IMAGE);
         ProgramPlace::Container {
@@ -393,7 +361,7 @@ impl ConfigChecker<'_> {
         );
         let hint = "add `enable_mcp_command_line: true` and `command_line_execution_mode: docker`, or \
                     remove `run_in`";
-        self.refuse_key(backend, &commands::MODE, &message, hint);
+        self.refuse(backend.at(&commands::MODE), message, hint);
     }
 
     /// Warns if a program must download a package that is not installed, but has no network access.
@@ -437,8 +405,7 @@ impl ConfigChecker<'_> {
                     .to_owned(),
             ),
         };
-        let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
-        self.findings.push(warning.with_suggestion(hint));
+        self.warn(text, message, hint);
     }
 
     /// Returns the command that installs the packages of the servers of this config.
@@ -462,7 +429,7 @@ impl ConfigChecker<'_> {
             let message = "a shared program cannot write";
             let hint = "remove `shared`, so that each agent has its own instance, or remove \
                         `permission: write`";
-            self.refuse_key(entry, &servers::PERMISSION, message, hint);
+            self.refuse(entry.at(&servers::PERMISSION), message, hint);
         }
         InstanceSharing::One
     }
@@ -480,11 +447,11 @@ impl ConfigChecker<'_> {
             let message = format!("{source} contains a shell metacharacter");
             let hint = "it is not run by a shell: write the program in `command` and each argument in \
                  `args`";
-            return self.refuse_key(entry, &servers::COMMAND, &message, hint);
+            return self.refuse(entry.at(&servers::COMMAND), message, hint);
         }
         let level = entry
             .section(&servers::SECURITY)
-            .and_then(|view| view.text(&server_security::LEVEL).map(|text| text.value));
+            .and_then(|view| view.word(&server_security::LEVEL));
         let is_allowed = |program: &String| {
             let name = program.rsplit('/').next().unwrap_or(program);
             let name = name.trim_end_matches(".exe");
@@ -505,7 +472,7 @@ impl ConfigChecker<'_> {
             let message = format!("{source} is not an allowed program for a server");
             let hint = "use an interpreter or package runner (`npx`, `uvx`, `python3`, `node`, …); \
                         with `security: {level: permissive}` also the absolute path of any program";
-            self.refuse_key(entry, &servers::COMMAND, &message, hint);
+            self.refuse(entry.at(&servers::COMMAND), message, hint);
         }
     }
 
@@ -524,7 +491,7 @@ impl ConfigChecker<'_> {
         self.refuse_keys(entry, &program_keys, reason);
         let Some(text) = entry.text(&servers::URL) else {
             let hint = "add `url: https://…`, or `command: npx` for a program";
-            self.refuse_key(entry, &servers::URL, "`url` is missing", hint);
+            self.refuse(entry.at(&servers::URL), "`url` is missing", hint);
             return None;
         };
         self.limit_chars(&text, "the address", URL_CHARS_MAX);
@@ -561,7 +528,7 @@ impl ConfigChecker<'_> {
                 URL_TO_RESERVED_ADDRESS => "nothing allows it: write `https://host/path`",
                 _ => "write `https://host/path`",
             };
-            self.refuse_key(entry, &servers::URL, problem, hint);
+            self.refuse(entry.at(&servers::URL), problem, hint);
         }
         Some(RemoteServer {
             url: url?,
@@ -582,7 +549,8 @@ impl ConfigChecker<'_> {
         let Some(view) = entry.section(&servers::HEADERS) else {
             if entry.get(&servers::HEADERS).is_some() {
                 let hint = "write `headers: {Authorization: 'Bearer ${TOKEN}'}`";
-                self.refuse_key(entry, &servers::HEADERS, "`headers` is not a mapping", hint);
+                let message = "`headers` is not a mapping";
+                self.refuse(entry.at(&servers::HEADERS), message, hint);
             }
             return headers;
         };
@@ -592,8 +560,10 @@ impl ConfigChecker<'_> {
             let is_value = value.is_some_and(|value| !value.contains(char::is_control));
             if header.key.is_empty() || !header.key.bytes().all(is_name) || !is_value {
                 let message = format!("{} is not a header", quote(&header.key));
-                let error = Diagnostic::error(join_key(&view.path, &header.key), message);
-                self.findings.push(error.with_span(&header.key_span));
+                self.add_error(
+                    (join_key(&view.path, &header.key), &header.key_span),
+                    message,
+                );
             }
             headers.extend(value.map(|value| (header.key.clone(), SecretString::from(value))));
         }
@@ -609,7 +579,7 @@ impl ConfigChecker<'_> {
     ) {
         for key in keys.iter().filter(|key| entry.get(key).is_some()) {
             let message = format!("`{}` has no effect: {reason}", key.name());
-            self.refuse_key(entry, key, &message, "remove it");
+            self.refuse(entry.at(key), message, "remove it");
         }
     }
 
@@ -618,8 +588,7 @@ impl ConfigChecker<'_> {
         let chars = text.value.chars().count();
         if chars > chars_max {
             let message = format!("{subject} has {chars} characters: at most {chars_max}");
-            self.findings
-                .push(Diagnostic::error(&text.path, message).with_span(text.span));
+            self.add_error(text, message);
         }
     }
 
@@ -639,18 +608,6 @@ impl ConfigChecker<'_> {
                 self.limit_chars(&value, "the text", VALUE_CHARS_MAX);
             }
         }
-    }
-
-    /// Adds an error about a key.
-    pub(super) fn refuse_key(
-        &mut self,
-        entry: &MappingView<'_>,
-        key: &ConfigKey,
-        message: &str,
-        hint: &str,
-    ) {
-        let error = Diagnostic::error(entry.key_path(key), message).with_span(entry.key_span(key));
-        self.findings.push(error.with_suggestion(hint));
     }
 }
 

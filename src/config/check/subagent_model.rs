@@ -6,7 +6,7 @@ use crate::config::MediaModels;
 use crate::config::api_parameters::unsent_reason;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue};
-use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::diagnostic::{Span, quote};
 use crate::config::keys::found_config::is_empty;
 use crate::config::keys::{
     ConfigKey, agents, backend, coordination, hooks, orchestrator, permissions, root,
@@ -33,24 +33,19 @@ const TYPES_DEFAULT: [&str; 5] = [
 const TYPES_MAX: usize = 16;
 
 impl ConfigChecker<'_> {
-    /// Returns the models of all subagents, in the order of the config. Warns if the section is
-    /// enabled without one.
+    /// Returns the models of all subagents, in the order of the config.
     pub(super) fn subagent_models(&mut self, root: &MappingView<'_>) -> Vec<SubagentBackend> {
         let section = root
-            .section(&root::ORCHESTRATOR)
-            .and_then(|orchestrator| orchestrator.section(&orchestrator::COORDINATION))
-            .and_then(|coordination| coordination.section(&subagent_model::KEY));
-        let is_enabled =
-            |section: &MappingView<'_>| section.flag(&subagent_model::ENABLED) == Some(true);
-        let Some(section) = section.filter(is_enabled) else {
+            .section_or_empty(&root::ORCHESTRATOR)
+            .section_or_empty(&orchestrator::COORDINATION)
+            .section_or_empty(&subagent_model::KEY);
+        if !section.is_set(&subagent_model::ENABLED) {
             return Vec::new();
-        };
-        let enables_web_search = section.flag(&subagent_model::WEB_SEARCH) == Some(true);
-        let items = section.items(&subagent_model::AGENTS);
-        let names_no_model = items.is_empty();
+        }
+        let enables_web_search = section.is_set(&subagent_model::WEB_SEARCH);
+        let entries = section.views(&subagent_model::AGENTS);
         let mut models: Vec<SubagentBackend> = Vec::new();
-        for (index, (path, node)) in items.into_iter().enumerate() {
-            let entry = MappingView { node, path };
+        for (index, entry) in entries.into_iter().enumerate() {
             let name = self.subagent_name(&entry, index, &models);
             let backend_section = entry.section(&agents::BACKEND);
             if let Some(backend_section) = &backend_section {
@@ -70,12 +65,6 @@ impl ConfigChecker<'_> {
             }
             models.push(SubagentBackend { name, backend });
         }
-        if names_no_model {
-            let message = "it names no model: subagents have the model of their agent";
-            let key = &subagent_model::AGENTS;
-            let warning = Diagnostic::warning(section.key_path(key), message);
-            self.findings.push(warning.with_span(section.key_span(key)));
-        }
         models
     }
 
@@ -94,7 +83,7 @@ impl ConfigChecker<'_> {
                 key.name()
             );
             let hint = "write it for the agents that start subagents";
-            self.refuse_key(backend, key, &message, hint);
+            self.refuse(backend.at(key), message, hint);
         }
     }
 
@@ -123,28 +112,20 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Returns the types of subagents that the section `orchestrator` names.
-    pub(super) fn subagent_types(&mut self, view: &MappingView<'_>) -> SubagentTypesConfig {
-        let section = view.section(&orchestrator::COORDINATION);
-        let section = section.as_ref();
-        let types_with_models = section.and_then(|section| self.types_with_models(section));
-        let type_names = section.and_then(|section| {
-            section.get(&coordination::SUBAGENT_TYPES)?;
-            Some(section.texts(&coordination::SUBAGENT_TYPES))
-        });
-        let has_subagents = section
-            .is_some_and(|section| section.flag(&coordination::ENABLE_SUBAGENTS) == Some(true));
-        let names = match type_names {
-            Some(type_names) => self.type_names(type_names),
-            None if has_subagents => Vec::from(TYPES_DEFAULT.map(str::to_owned)),
-            None => Vec::new(),
+    /// Returns the types of subagents that the section `coordination` names.
+    pub(super) fn subagent_types(&mut self, coordination: &MappingView<'_>) -> SubagentTypesConfig {
+        let key = &coordination::SUBAGENT_TYPES;
+        let types_with_models = self.types_with_models(coordination);
+        let names = if coordination.get(key).is_some() {
+            self.type_names(coordination.texts(key))
+        } else if coordination.is_set(&coordination::ENABLE_SUBAGENTS) {
+            Vec::from(TYPES_DEFAULT.map(str::to_owned))
+        } else {
+            Vec::new()
         };
-        if names.len() > TYPES_MAX {
-            let message = format!("{} types of subagents are too many", names.len());
-            let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
-            let hint = format!("keep at most {TYPES_MAX}");
-            self.findings.push(error.with_suggestion(hint));
-        }
+        let hint = "list fewer";
+        let count = (names.len(), TYPES_MAX);
+        self.limit_count(coordination.at(key), count, "types of subagents", hint);
         let types = if names.is_empty() {
             SubagentTypesConfig::default()
         } else {
@@ -187,8 +168,6 @@ impl ConfigChecker<'_> {
         let hint = format!(
             "another name of at most {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` and `.`"
         );
-        let error = Diagnostic::error(path, message);
-        self.findings
-            .push(error.with_span(span).with_suggestion(hint));
+        self.refuse((path, span), message, hint);
     }
 }

@@ -102,10 +102,8 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     {
         return unknown_server(server, servers);
     }
-    let custom_tools: Vec<String> = servers
-        .iter()
-        .flat_map(|server| server.custom_tools())
-        .collect();
+    let custom_tools = servers.iter().flat_map(|server| server.custom_tools());
+    let custom_tools: Vec<String> = custom_tools.collect();
     if custom_tools.iter().any(|name| matches_wildcard(tool, name)) {
         return None;
     }
@@ -116,17 +114,12 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
         return None;
     }
     let is_custom_name = tool.starts_with(CUSTOM_PREFIX) && !custom_tools.is_empty();
-    let message = if is_custom_name {
-        format!(
-            "the rule matches nothing: no custom tool is called {}",
-            quote(tool)
-        )
+    let reason = if is_custom_name {
+        "no custom tool is called"
     } else {
-        format!(
-            "the rule matches nothing: massgen has no tool {}",
-            quote(tool)
-        )
+        "massgen has no tool"
     };
+    let message = format!("the rule matches nothing: {reason} {}", quote(tool));
     let names = built_in_names().chain(custom_tools.iter().map(String::as_str));
     Some(UnmatchedRule {
         message,

@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
-use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::diagnostic::quote;
 use crate::config::keys::shape::Text;
 use crate::config::keys::{
-    TypedKey, backend, folder_guard, nearest, roles, root, stages, workflow,
+    TypedKey, backend, folder_guard, nearest_hint, roles, root, stages, workflow,
 };
 use crate::config::storage_path::StoragePath;
 use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
@@ -46,21 +46,16 @@ impl ConfigChecker<'_> {
         let Some(view) = root.section(&root::WORKFLOW) else {
             if root.get(&root::ROLES).is_some() {
                 let message = "`roles` have no effect without `workflow`";
-                let warning = Diagnostic::warning(root.key_path(&root::ROLES), message)
-                    .with_span(root.key_span(&root::ROLES));
-                self.findings
-                    .push(warning.with_suggestion("add `workflow`, or remove them"));
+                let hint = "add `workflow`, or remove them";
+                self.warn(root.at(&root::ROLES), message, hint);
             }
             return None;
         };
         let stages = self.stages(&view, &roles, agents)?;
         self.check_outputs_exist(root, &stages);
         self.check_command_roles(&view, &stages, agents);
-        self.warn_about_idle_agents(&view, &stages, agents);
         let until = self.deciding_role(&view, &stages);
-        let merge_tries = view
-            .integer(&workflow::MERGE_TRIES)
-            .and_then(|tries| u32::try_from(tries).ok());
+        let merge_tries = view.integer(&workflow::MERGE_TRIES);
         let iterations = view
             .integer(&workflow::MAX_ITERATIONS)
             .unwrap_or(ITERATIONS_DEFAULT);
@@ -95,20 +90,13 @@ impl ConfigChecker<'_> {
             let path = quote(&open_path.path.to_string());
             let message =
                 format!("{path} is open for writing, but a pipeline cannot write to context paths");
-            let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
-                .with_span(root.key_span(&root::WORKFLOW));
-            self.findings.push(
-                error.with_suggestion("open it with `permission: read`; `massgen apply` delivers"),
-            );
+            let hint = "open it with `permission: read`; `massgen apply` delivers";
+            self.refuse(root.at(&root::WORKFLOW), message, hint);
         }
         if config.checks.setup.is_some() {
-            let error = Diagnostic::error(
-                root.key_path(&root::SETUP),
-                "a pipeline has no write path that `setup` could prepare",
-            );
-            let error = error.with_span(root.key_span(&root::SETUP));
-            self.findings
-                .push(error.with_suggestion("remove it, or let a check prepare the tree"));
+            let hint = "remove it, or let a check prepare the tree";
+            let message = "a pipeline has no write path that `setup` could prepare";
+            self.refuse(root.at(&root::SETUP), message, hint);
         }
         let stages = &workflow.pipeline.stages;
         for agent in &config.agents {
@@ -120,10 +108,8 @@ impl ConfigChecker<'_> {
             };
             if takes_part {
                 let message = format!("`{set_key}` of `{}` is set by its role", agent.id);
-                let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
-                    .with_span(root.key_span(&root::WORKFLOW));
-                self.findings
-                    .push(error.with_suggestion("remove it; use `roles` to set write paths"));
+                let hint = "remove it; use `roles` to set write paths";
+                self.refuse(root.at(&root::WORKFLOW), message, hint);
             }
         }
     }
@@ -131,19 +117,13 @@ impl ConfigChecker<'_> {
     /// Returns the roles that the config describes.
     fn roles(&mut self, root: &MappingView<'_>) -> Vec<PipelineRole> {
         let entries = root.named_mappings(&root::ROLES, &roles::NAME);
-        if entries.len() > ROLES_MAX {
-            let message = format!("{} roles are too many: at most {ROLES_MAX}", entries.len());
-            self.refuse_key(
-                root,
-                &root::ROLES,
-                &message,
-                "remove roles that are not a stage",
-            );
-        }
+        let hint = "remove roles that are not a stage";
+        let count = (entries.len(), ROLES_MAX);
+        self.limit_count(root.at(&root::ROLES), count, "roles", hint);
         let mut roles: Vec<PipelineRole> = Vec::new();
         for (name, entry) in entries.into_iter().take(ROLES_MAX) {
             let Some(name) = name else {
-                self.refuse_key(&entry, &roles::NAME, "`name` is missing", "name the role");
+                self.refuse(entry.at(&roles::NAME), "`name` is missing", "name the role");
                 continue;
             };
             let Some(name) = self.role_name(&name) else {
@@ -151,7 +131,7 @@ impl ConfigChecker<'_> {
             };
             if roles.iter().any(|role| role.name == name) {
                 let message = format!("role `{name}` is defined twice");
-                self.refuse_key(&entry, &roles::NAME, &message, "define it once");
+                self.refuse(entry.at(&roles::NAME), message, "define it once");
                 continue;
             }
             roles.extend(self.role(name, &entry));
@@ -163,8 +143,7 @@ impl ConfigChecker<'_> {
         RoleName::parse(text.value)
             .map_err(|reason| {
                 let message = format!("{}: {reason}", quote(text.value));
-                self.findings
-                    .push(Diagnostic::error(&text.path, message).with_span(text.span));
+                self.add_error(text, message);
             })
             .ok()
     }
@@ -185,12 +164,8 @@ impl ConfigChecker<'_> {
         }
         if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
             let message = "`edit` requires `write`";
-            self.refuse_key(
-                entry,
-                &roles::RIGHTS,
-                message,
-                "add `write`, or remove `edit`",
-            );
+            let hint = "add `write`, or remove `edit`";
+            self.refuse(entry.at(&roles::RIGHTS), message, hint);
         }
         if entry.get(&roles::WRITES).is_some() {
             role.writes = self.writes(entry)?;
@@ -205,7 +180,7 @@ impl ConfigChecker<'_> {
     }
 
     fn writes(&mut self, entry: &MappingView<'_>) -> Option<RoleWriteAccess> {
-        match entry.text(&roles::WRITES).map(|text| text.value) {
+        match entry.word(&roles::WRITES) {
             Some("own") => return Some(RoleWriteAccess::OwnDirectory),
             Some("project") => return Some(RoleWriteAccess::Project),
             Some(_) | None => {}
@@ -235,10 +210,8 @@ impl ConfigChecker<'_> {
         if is_name && !text.value.starts_with('.') {
             return Some(text.value.to_owned());
         }
-        let message = format!("{} is not a file name", quote(text.value));
-        let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings
-            .push(error.with_suggestion("write a plain name, such as `NOTES.md`"));
+        let hint = "write a plain name, such as `NOTES.md`";
+        self.refuse_value(text, "a file name", hint);
         None
     }
 
@@ -254,10 +227,8 @@ impl ConfigChecker<'_> {
         let is_git_path = |path: &RelPath| path.as_path().iter().any(is_git_name);
         let path = RelPath::new(text.value).filter(|path| !path.is_root() && !is_git_path(path));
         if path.is_none() {
-            let message = format!("{} is not a directory of the tree", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings
-                .push(error.with_suggestion("write a path below its root, such as `docs/notes`"));
+            let hint = "write a path below its root, such as `docs/notes`";
+            self.refuse_value(text, "a directory of the tree", hint);
         }
         path
     }
@@ -265,10 +236,7 @@ impl ConfigChecker<'_> {
     fn workspace(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
         let storage = StoragePath::parse(text.value);
         if storage.is_none() {
-            let message = format!("{} is not a directory", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings
-                .push(error.with_suggestion("write a name or an absolute path"));
+            self.refuse_value(text, "a directory", "write a name or an absolute path");
         }
         storage
     }
@@ -299,7 +267,8 @@ impl ConfigChecker<'_> {
                 0 => "`stages` is empty".to_owned(),
                 count => format!("{count} stages are too many: at most {STAGES_MAX}"),
             };
-            self.refuse_key(view, &workflow::STAGES, &message, "list the roles in order");
+            let hint = "list the roles in order";
+            self.refuse(view.at(&workflow::STAGES), message, hint);
             return None;
         }
         let count = items.len();
@@ -323,7 +292,7 @@ impl ConfigChecker<'_> {
             if !role_names.insert(&stage.role.name) {
                 let message = format!("role `{}` is in two stages", stage.role.name);
                 let hint = "define a role with another name under `roles`";
-                self.refuse_key(view, &workflow::STAGES, &message, hint);
+                self.refuse(view.at(&workflow::STAGES), message, hint);
             }
         }
         (stages.len() == count).then_some(stages)
@@ -345,12 +314,8 @@ impl ConfigChecker<'_> {
                 .iter()
                 .map(|role| role.name.as_str())
                 .chain(ROLES.iter().map(|row| row.name));
-            let hint = match nearest(name.value, role_names) {
-                Some(similar_name) => format!("did you mean `{similar_name}`?"),
-                None => "define it under `roles`".to_owned(),
-            };
-            let error = Diagnostic::error(&name.path, message).with_span(name.span);
-            self.findings.push(error.with_suggestion(hint));
+            let hint = nearest_hint(name.value, role_names, "define it under `roles`");
+            self.refuse(name, message, hint);
             return None;
         };
         let mut agent_names: Vec<TextValue<'_>> = Vec::new();
@@ -367,15 +332,6 @@ impl ConfigChecker<'_> {
             let namesake = agents
                 .iter()
                 .find(|agent| agent.id.as_str() == role.name.as_str());
-            if let (None, [first_agent, _, ..]) = (namesake, agents) {
-                let message = format!(
-                    "no agent is called `{}`, so `{}` is used",
-                    role.name, first_agent.id
-                );
-                let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
-                let hint = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
-                self.findings.push(warning.with_suggestion(hint));
-            }
             ids.extend(namesake.or(agents.first()).map(|agent| agent.id.clone()));
         }
         let copies = view
@@ -394,12 +350,9 @@ impl ConfigChecker<'_> {
             return Some(known_agent.id.clone());
         }
         let message = format!("unknown agent {}", quote(text.value));
-        let hint = match nearest(text.value, ids()) {
-            Some(similar_id) => format!("did you mean `{similar_id}`?"),
-            None => format!("expected one of: {}", ids().collect::<Vec<_>>().join(", ")),
-        };
-        let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings.push(error.with_suggestion(hint));
+        let all_ids = ids().collect::<Vec<_>>().join(", ");
+        let hint = nearest_hint(text.value, ids(), format!("expected one of: {all_ids}"));
+        self.refuse(text, message, hint);
         None
     }
 
@@ -422,9 +375,7 @@ impl ConfigChecker<'_> {
         let role = find_role(text.value);
         if role.is_none() {
             let message = format!("role {} is not a stage", quote(text.value));
-            let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings
-                .push(error.with_suggestion("expected one of the stages, or `none`"));
+            self.refuse(&text, message, "expected one of the stages, or `none`");
         }
         role
     }
@@ -440,12 +391,8 @@ impl ConfigChecker<'_> {
                 let role = &stage.role.name;
                 let message =
                     format!("`{role}` reads outputs of `{unknown_name}`, which is not a stage");
-                self.refuse_key(
-                    root,
-                    &root::ROLES,
-                    &message,
-                    "list only roles that are stages",
-                );
+                let hint = "list only roles that are stages";
+                self.refuse(root.at(&root::ROLES), message, hint);
             }
         }
     }
@@ -477,26 +424,8 @@ impl ConfigChecker<'_> {
                     agent.id
                 );
                 let hint = "add `enable_mcp_command_line: true` to its `backend`, or change the role's `rights`";
-                self.refuse_key(view, &workflow::STAGES, &message, hint);
+                self.refuse(view.at(&workflow::STAGES), message, hint);
             }
-        }
-    }
-
-    /// Warns about agents without a stage.
-    fn warn_about_idle_agents(
-        &mut self,
-        view: &MappingView<'_>,
-        stages: &[PipelineStage],
-        agents: &[AgentConfig],
-    ) {
-        let takes_part =
-            |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
-        for agent in agents.iter().filter(|agent| !takes_part(agent)) {
-            let message = format!("agent `{}` is not used in any stage", agent.id);
-            let warning = Diagnostic::warning(view.key_path(&workflow::STAGES), message)
-                .with_span(view.key_span(&workflow::STAGES));
-            self.findings
-                .push(warning.with_suggestion("use it in a stage, or remove it"));
         }
     }
 }

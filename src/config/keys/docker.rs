@@ -1,9 +1,8 @@
 //! The keys of a backend about the container that its commands run in, the user's secrets that it is
 //! given, and the packages that are installed in it.
 
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, NeedsNamedConfig};
-use crate::config::keys::shape::{self, ByteSize, Decimal, Flag, Section, Text, TextList, Tree};
-use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, value_rules};
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, NeedsNamedConfig};
+use crate::config::keys::{ValueShape, value_rules};
 
 /// The prefix of the keys about the container.
 pub(crate) const PREFIX: &str = "command_line_docker_";
@@ -17,208 +16,102 @@ const CPUS_MIN: f64 = 0.01;
 /// The maximum number of CPUs.
 const CPUS_MAX: f64 = 1024.0;
 
-pub(crate) const IMAGE: TypedKey<Text> = TypedKey::optional(
-    &["command_line_docker_image"],
-    shape::text(),
-    "The image of the agent's container. It must exist locally: nothing is pulled. With `sudo` the \
-     default is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A found config, not named \
-     with `--config`, cannot use another image.",
-    ByValue(value_rules::image),
-)
-.with_default("massgen/mcp-runtime:latest");
+keys! {
+    /// The image of the agent's container. It must exist locally: nothing is pulled. With `sudo`
+    /// the default is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A found config, not
+    /// named with `--config`, cannot use another image.
+    const IMAGE = ["command_line_docker_image"] text().in_found(ByValue(value_rules::image))
+        .with_default("massgen/mcp-runtime:latest");
 
-pub(crate) const MEMORY: TypedKey<ByteSize> = TypedKey::optional(
-    &["command_line_docker_memory_limit"],
-    shape::size(MEMORY_BYTES.0, MEMORY_BYTES.1),
-    "Memory of all processes of the container. Default: `memory` of `command_line_limits`.",
-    Harmless,
-);
+    /// Memory of all processes of the container. Default: `memory` of `command_line_limits`.
+    const MEMORY = ["command_line_docker_memory_limit"] size(MEMORY_BYTES.0, MEMORY_BYTES.1);
 
-pub(crate) const CPUS: TypedKey<Decimal> = TypedKey::optional(
-    &["command_line_docker_cpu_limit"],
-    shape::decimal(CPUS_MIN, CPUS_MAX),
-    "Number of CPUs for the container.",
-    Harmless,
-);
+    /// Number of CPUs for the container.
+    const CPUS = ["command_line_docker_cpu_limit"] decimal(CPUS_MIN, CPUS_MAX);
 
-pub(crate) const NETWORK: TypedKey<Text> = TypedKey::optional(
-    &["command_line_docker_network_mode"],
-    shape::one_of(&["none", "bridge", "host"]),
-    "Network access of the container: none, the engine's network, or that of this machine, \
-     including its local servers.",
-    NeedsNamedConfig("opens the network to commands"),
-)
-.with_default("none");
+    /// Network access of the container: none, the engine's network, or that of this machine,
+    /// including its local servers.
+    const NETWORK = ["command_line_docker_network_mode"] one_of(&["none", "bridge", "host"])
+        .in_found(NeedsNamedConfig("opens the network to commands")).with_default("none");
 
-pub(crate) const SUDO: TypedKey<Flag> = TypedKey::optional(
-    &["command_line_docker_enable_sudo"],
-    shape::flag(),
-    "Whether the agent may become root in its container. Root inside is root in the mounted \
-     directories too, within their grants.",
-    NeedsNamedConfig("lets commands become root in their container"),
-)
-.with_default("false");
+    /// Whether the agent may become root in its container. Root inside is root in the mounted
+    /// directories too, within their grants.
+    const SUDO = ["command_line_docker_enable_sudo"] flag()
+        .in_found(NeedsNamedConfig("lets commands become root in their container"))
+        .with_default("false");
 
-pub(crate) const CREDENTIALS: TypedKey<Section> = TypedKey::optional(
-    &["command_line_docker_credentials"],
-    shape::section(&DOCKER_CREDENTIALS),
-    "Credentials of yours that every command of the agent can read. Default: none.",
-    ByValue(value_rules::credentials),
-);
+    /// Credentials of yours that every command of the agent can read. Default: none.
+    const CREDENTIALS = ["command_line_docker_credentials"] section(&DOCKER_CREDENTIALS)
+        .in_found(ByValue(value_rules::credentials));
 
-pub(crate) const PACKAGES: TypedKey<Section> = TypedKey::optional(
-    &["command_line_docker_packages"],
-    shape::section(&DOCKER_PACKAGES),
-    "Packages to install in the container. Requires a network.",
-    Harmless,
-);
+    /// Packages to install in the container. Requires a network.
+    const PACKAGES = ["command_line_docker_packages"] section(&DOCKER_PACKAGES);
 
-pub(crate) const MOUNT: TypedKey<TextList> = TypedKey::optional(
-    &["mount"],
-    shape::texts(&ValueShape::OneOf(&[
-        "ssh_keys",
-        "git_config",
-        "gh_config",
-        "npm_config",
-        "pypi_config",
-        "claude_config",
-        "codex_config",
-    ])),
-    "Files of your home directory, at the same paths below `/home/massgen`: `~/.ssh`, \
-     `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`, \
-     `~/.claude`, `~/.codex`.",
-    NeedsNamedConfig("gives commands your credentials"),
-)
-.with_default("[]");
+    /// Where it is in the container.
+    const BIND = ["bind"] text().make_required();
 
-pub(crate) const ADDITIONAL_MOUNTS: TypedKey<Tree> = TypedKey::optional(
-    &["additional_mounts"],
-    shape::tree(),
-    "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`; PATH is \
-     the absolute path in the container.",
-    NeedsNamedConfig("gives commands your credentials"),
-)
-.with_default("{}");
+    /// How it is mounted.
+    const MODE = ["mode"] one_of(&["ro"]);
+}
 
-pub(crate) const ENV_FILE: TypedKey<Text> = TypedKey::optional(
-    &["env_file"],
-    shape::text(),
-    "A file with a line `NAME=value` per variable, relative to the config. Quotes around a \
-     value are removed, and lines that begin with `#` are ignored.",
-    NeedsNamedConfig("gives commands variables from one of your files"),
-);
+section! {
+    /// Credentials of yours that every command of the agent can read, read-only and only those
+    /// listed. A found config, not named with `--config`, cannot have any.
+    pub static DOCKER_CREDENTIALS = "agents[].backend.command_line_docker_credentials";
 
-pub(crate) const ENV_VARS_FROM_FILE: TypedKey<TextList> = TypedKey::optional(
-    &["env_vars_from_file"],
-    shape::texts(&ValueShape::Text),
-    "The only variables to use from `env_file`; all if the list is empty.",
-    NeedsNamedConfig("gives commands your credentials"),
-)
-.with_default("[]");
+    /// Files of your home directory, at the same paths below `/home/massgen`: `~/.ssh`,
+    /// `~/.gitconfig`, `~/.config/gh`, `~/.npmrc`, `~/.pypirc`, `~/.claude`, `~/.codex`.
+    const MOUNT = ["mount"] texts_of(&ValueShape::OneOf(&["ssh_keys", "git_config", "gh_config",
+        "npm_config", "pypi_config", "claude_config", "codex_config"]))
+        .in_found(NeedsNamedConfig("gives commands your credentials")).with_default("[]");
 
-pub(crate) const ENV_VARS: TypedKey<TextList> = TypedKey::optional(
-    &["env_vars"],
-    shape::texts(&ValueShape::Text),
-    "Variables of your environment to pass on.",
-    NeedsNamedConfig("gives commands your credentials"),
-)
-.with_default("[]");
+    /// A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`; PATH is the
+    /// absolute path in the container.
+    const ADDITIONAL_MOUNTS = ["additional_mounts"] tree()
+        .in_found(NeedsNamedConfig("gives commands your credentials")).with_default("{}");
 
-pub(crate) const PASS_ALL_ENV: TypedKey<Flag> = TypedKey::optional(
-    &["pass_all_env"],
-    shape::flag(),
-    "Whether your whole environment is passed on, including all keys.",
-    NeedsNamedConfig("gives commands your credentials"),
-)
-.with_default("false");
+    /// A file with a line `NAME=value` per variable, relative to the config. Quotes around a value
+    /// are removed, and lines that begin with `#` are ignored.
+    const ENV_FILE = ["env_file"] text()
+        .in_found(NeedsNamedConfig("gives commands variables from one of your files"));
 
-/// The path of a mount in the container. The names of the mapping around it are the user's, so that
-/// no section lists it.
-pub(crate) const BIND: TypedKey<Text> = TypedKey::required(
-    &["bind"],
-    shape::text(),
-    "Where it is in the container.",
-    Harmless,
-);
+    /// The only variables to use from `env_file`; all if the list is empty.
+    const ENV_VARS_FROM_FILE = ["env_vars_from_file"] texts()
+        .in_found(NeedsNamedConfig("gives commands your credentials")).with_default("[]");
 
-/// The mode of a mount.
-pub(crate) const MODE: TypedKey<Text> = TypedKey::optional(
-    &["mode"],
-    shape::one_of(&["ro"]),
-    "How it is mounted.",
-    Harmless,
-);
+    /// Variables of your environment to pass on.
+    const ENV_VARS = ["env_vars"] texts()
+        .in_found(NeedsNamedConfig("gives commands your credentials")).with_default("[]");
 
-/// The user's secrets that a container is given.
-pub static DOCKER_CREDENTIALS: KeySection = KeySection {
-    path: "agents[].backend.command_line_docker_credentials",
-    doc: "Credentials of yours that every command of the agent can read, read-only and only those \
-          listed. A found config, not named with `--config`, cannot have any.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[
-        MOUNT.row(),
-        ADDITIONAL_MOUNTS.row(),
-        ENV_FILE.row(),
-        ENV_VARS_FROM_FILE.row(),
-        ENV_VARS.row(),
-        PASS_ALL_ENV.row(),
-    ],
-};
+    /// Whether your whole environment is passed on, including all keys.
+    const PASS_ALL_ENV = ["pass_all_env"] flag()
+        .in_found(NeedsNamedConfig("gives commands your credentials")).with_default("false");
+}
 
-pub(crate) const PREINSTALL: TypedKey<Section> = TypedKey::optional(
-    &["preinstall"],
-    shape::section(&DOCKER_PREINSTALL),
-    "Packages to install when the container is created.",
-    Harmless,
-);
+section! {
+    /// Packages to install in the container, within 600 seconds for each kind.
+    pub static DOCKER_PACKAGES = "agents[].backend.command_line_docker_packages";
 
-pub(crate) const AUTO_INSTALL_DEPS: TypedKey<Flag> = TypedKey::optional(
-    &["auto_install_deps"],
-    shape::flag(),
-    "Whether massgen installs the packages of `requirements.txt`, `pyproject.toml` and \
-     `package.json` in the root of the workspace, before a command and whenever one of \
-     them changes.",
-    Harmless,
-)
-.with_default("false");
+    /// Packages to install when the container is created.
+    const PREINSTALL = ["preinstall"] section(&DOCKER_PREINSTALL);
 
-pub(crate) const SYSTEM: TypedKey<TextList> = TypedKey::optional(
-    &["system"],
-    shape::texts(&ValueShape::Text),
-    "Debian packages; requires `command_line_docker_enable_sudo`.",
-    Harmless,
-)
-.with_default("[]");
+    /// Whether massgen installs the packages of `requirements.txt`, `pyproject.toml` and
+    /// `package.json` in the root of the workspace, before a command and whenever one of them
+    /// changes.
+    const AUTO_INSTALL_DEPS = ["auto_install_deps"] flag().with_default("false");
+}
 
-pub(crate) const PYTHON: TypedKey<TextList> = TypedKey::optional(
-    &["python"],
-    shape::texts(&ValueShape::Text),
-    "Python packages, as arguments of `pip`.",
-    Harmless,
-)
-.with_default("[]");
+section! {
+    /// Packages to install when the container is created, in the order system, Python, npm.
+    /// Failures are reported, and the run continues.
+    pub static DOCKER_PREINSTALL = "agents[].backend.command_line_docker_packages.preinstall";
 
-pub(crate) const NPM: TypedKey<TextList> = TypedKey::optional(
-    &["npm"],
-    shape::texts(&ValueShape::Text),
-    "npm packages; their programs are in `PATH`.",
-    Harmless,
-)
-.with_default("[]");
+    /// Debian packages; requires `command_line_docker_enable_sudo`.
+    const SYSTEM = ["system"] texts().with_default("[]");
 
-/// The packages that are installed in a container.
-pub static DOCKER_PACKAGES: KeySection = KeySection {
-    path: "agents[].backend.command_line_docker_packages",
-    doc: "Packages to install in the container, within 600 seconds for each kind.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[PREINSTALL.row(), AUTO_INSTALL_DEPS.row()],
-};
+    /// Python packages, as arguments of `pip`.
+    const PYTHON = ["python"] texts().with_default("[]");
 
-/// The packages that are installed when a container is created.
-pub static DOCKER_PREINSTALL: KeySection = KeySection {
-    path: "agents[].backend.command_line_docker_packages.preinstall",
-    doc: "Packages to install when the container is created, in the order system, Python, npm. \
-          Failures are reported, and the run continues.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[SYSTEM.row(), PYTHON.row(), NPM.row()],
-};
+    /// npm packages; their programs are in `PATH`.
+    const NPM = ["npm"] texts().with_default("[]");
+}

@@ -1,9 +1,5 @@
 //! The keys of limits: how much a run and an agent may use.
 
-use crate::config::keys::found_config::FoundConfigUse::Harmless;
-use crate::config::keys::shape::{self, Decimal, Integer, Section};
-use crate::config::keys::{KeySection, TypedKey, UnknownKeys};
-
 /// The highest money limit, in US dollars.
 pub(crate) const DOLLARS_MAX: f64 = 1_000_000.0;
 
@@ -16,55 +12,28 @@ pub(crate) const CALLS_MAX: i64 = 1_000_000;
 /// The highest limit of requests in one round.
 const STEPS_MAX: i64 = 10_000;
 
-pub(crate) const KEY: TypedKey<Section> = TypedKey::optional(
-    &["limits"],
-    shape::section(&LIMITS),
-    "Limits on cost, tokens and tool calls of the run.",
-    Harmless,
-);
+keys! {
+    /// Limits on cost, tokens and tool calls of the run.
+    const KEY = ["limits"] section(&LIMITS);
+}
 
-pub(crate) const MAX_COST_USD: TypedKey<Decimal> = TypedKey::optional(
-    &["max_cost_usd"],
-    shape::decimal(0.0, DOLLARS_MAX),
-    "US dollars. Use `0` for free models. Models with an unknown price cannot be used with \
-     this limit.",
-    Harmless,
-);
+section! {
+    /// Usage limits; see `docs/limits.md` for how usage is counted and what happens at a limit. At
+    /// the top of the file they apply to the whole run; `agents[].limits` adds limits for one
+    /// agent.
+    pub static LIMITS = "limits";
 
-pub(crate) const MAX_TOKENS_TOTAL: TypedKey<Integer> = TypedKey::optional(
-    &["max_tokens_total"],
-    shape::integer(1, TOKENS_MAX),
-    "Tokens of requests and replies together.",
-    Harmless,
-);
+    /// US dollars. Use `0` for free models. Models with an unknown price cannot be used with this
+    /// limit.
+    const MAX_COST_USD = ["max_cost_usd"] decimal(0.0, DOLLARS_MAX);
 
-pub(crate) const MAX_TOOL_CALLS: TypedKey<Integer> = TypedKey::optional(
-    &["max_tool_calls"],
-    shape::integer(0, CALLS_MAX),
-    "Tool calls; answers and votes do not count.",
-    Harmless,
-);
+    /// Tokens of requests and replies together.
+    const MAX_TOKENS_TOTAL = ["max_tokens_total"] integer(1, TOKENS_MAX);
 
-pub(crate) const MAX_STEPS_PER_ROUND: TypedKey<Integer> = TypedKey::optional(
-    &["max_steps_per_round"],
-    shape::integer(1, STEPS_MAX),
-    "Requests of an agent until it answers or votes, and of the winner in the final phase. \
-     At the top of the file it applies to every agent without its own limit.",
-    Harmless,
-)
-.with_default("200");
+    /// Tool calls; answers and votes do not count.
+    const MAX_TOOL_CALLS = ["max_tool_calls"] integer(0, CALLS_MAX);
 
-/// How much may be used.
-pub static LIMITS: KeySection = KeySection {
-    path: "limits",
-    doc: "Usage limits; see `docs/limits.md` for how usage is counted and what happens at a limit. \
-          At the top of the file they apply to the whole run; `agents[].limits` adds limits for \
-          one agent.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[
-        MAX_COST_USD.row(),
-        MAX_TOKENS_TOTAL.row(),
-        MAX_TOOL_CALLS.row(),
-        MAX_STEPS_PER_ROUND.row(),
-    ],
-};
+    /// Requests of an agent until it answers or votes, and of the winner in the final phase. At the
+    /// top of the file it applies to every agent without its own limit.
+    const MAX_STEPS_PER_ROUND = ["max_steps_per_round"] integer(1, STEPS_MAX).with_default("200");
+}

@@ -6,6 +6,8 @@ use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::size;
 use crate::text::list_names;
 
+#[macro_use]
+mod declaration;
 pub mod agents;
 pub mod backend;
 pub mod checks;
@@ -210,41 +212,33 @@ impl ConfigKey {
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,
-        found_config_use: FoundConfigUse,
     ) -> Self {
-        Self::new(names, shape, doc, KeyStatus::PassedOn, found_config_use)
+        Self::new(names, shape, doc, KeyStatus::PassedOn)
     }
 
     /// Creates keys that massgen does not act on; `alternative` describes what happens, or what to
     /// write where the key is an error.
     const fn unsupported(
         names: &'static [&'static str],
-        shape: ValueShape,
-        alternative: &'static str,
         ignored: IgnoredEffect,
+        alternative: &'static str,
     ) -> Self {
         let status = KeyStatus::Unsupported(ignored);
-        Self::new(names, shape, alternative, status, FoundConfigUse::Harmless)
+        Self::new(names, ValueShape::Any, alternative, status)
     }
 
     /// Creates keys that are errors; `alternative` describes what to write.
     const fn refused(names: &'static [&'static str], alternative: &'static str) -> Self {
-        Self::new(
-            names,
-            ValueShape::Any,
-            alternative,
-            KeyStatus::Refused,
-            FoundConfigUse::Harmless,
-        )
+        Self::new(names, ValueShape::Any, alternative, KeyStatus::Refused)
     }
 
-    /// Creates keys without values of other programs, or a default.
+    /// Creates keys that are harmless in a found config, without values of other programs or a
+    /// default.
     const fn new(
         names: &'static [&'static str],
         shape: ValueShape,
         doc: &'static str,
         status: KeyStatus,
-        found_config_use: FoundConfigUse,
     ) -> Self {
         Self {
             names,
@@ -253,7 +247,7 @@ impl ConfigKey {
             default: None,
             doc,
             status,
-            found_config_use,
+            found_config_use: FoundConfigUse::Harmless,
         }
     }
 
@@ -275,9 +269,37 @@ impl ConfigKey {
         self.default = Some(default);
         self
     }
+
+    /// Sets the shape of the values.
+    const fn with_shape(mut self, shape: ValueShape) -> Self {
+        self.shape = shape;
+        self
+    }
+
+    /// Sets what is allowed in a found config.
+    const fn in_found(mut self, allowed: FoundConfigUse) -> Self {
+        self.found_config_use = allowed;
+        self
+    }
 }
 
 impl KeySection {
+    /// Creates a section in which unknown keys are errors.
+    const fn new(path: &'static str, doc: &'static str, keys: &'static [ConfigKey]) -> Self {
+        Self {
+            path,
+            doc,
+            unknown_keys: UnknownKeys::Refused,
+            keys,
+        }
+    }
+
+    /// Sets how unknown keys are treated.
+    const fn with_unknown_keys(mut self, unknown_keys: UnknownKeys) -> Self {
+        self.unknown_keys = unknown_keys;
+        self
+    }
+
     /// Returns the rows of all keys that are known here: the section's own and, with
     /// `PassedOnUnlessOfBackend`, those of a backend that massgen does not act on.
     pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
@@ -333,6 +355,18 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// Returns the hint about an unknown name: the candidate that it probably means, or `otherwise`.
+pub fn nearest_hint<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+    otherwise: impl Into<String>,
+) -> String {
+    match nearest(name, candidates) {
+        Some(similar_name) => format!("did you mean `{similar_name}`?"),
+        None => otherwise.into(),
+    }
 }
 
 /// Every section, each once, in the order of the reference.

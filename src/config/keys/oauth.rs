@@ -1,8 +1,6 @@
 //! The keys about how massgen signs in to an MCP server.
 
 use crate::config::keys::found_config::FoundConfigUse::NeedsNamedConfig;
-use crate::config::keys::shape::{self, Text, TextList};
-use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape};
 
 /// The grant types of the protocol that massgen knows.
 pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
@@ -11,85 +9,47 @@ pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer
 /// The first line of a private key (PKCS#8 in PEM).
 pub(crate) const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 
-pub(crate) const GRANT_TYPE: TypedKey<Text> = TypedKey::optional(
-    &["grant_type"],
-    shape::one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS, JWT_BEARER]),
-    "How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it \
-     identifies itself with `client_secret` or `private_key` (`client_credentials`) or \
-     with `assertion` or `assertion_file` (`…:jwt-bearer`).",
-    NeedsNamedConfig("sends the agents' work to a server"),
-)
-.with_default(AUTHORIZATION_CODE);
+section! {
+    /// How massgen signs in to a remote server. Not needed if the server supports dynamic client
+    /// registration.
+    pub static OAUTH = "agents[].backend.mcp_servers[].oauth";
 
-pub(crate) const CLIENT_ID: TypedKey<Text> = TypedKey::optional(
-    &["client_id"],
-    shape::text(),
-    "The client id, if massgen was registered manually.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-);
+    /// How massgen gets a token: you sign in with `massgen mcp login` (`authorization_code`), or it
+    /// identifies itself with `client_secret` or `private_key` (`client_credentials`) or with
+    /// `assertion` or `assertion_file` (`…:jwt-bearer`).
+    const GRANT_TYPE = ["grant_type"] one_of(&[AUTHORIZATION_CODE, CLIENT_CREDENTIALS, JWT_BEARER])
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"))
+        .with_default(AUTHORIZATION_CODE);
 
-pub(crate) const CLIENT_SECRET: TypedKey<Text> = TypedKey::optional(
-    &["client_secret"],
-    shape::text(),
-    "The client secret, if there is one; preferably `${VARIABLE}`.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-);
+    /// The client id, if massgen was registered manually.
+    const CLIENT_ID = ["client_id"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
-pub(crate) const PRIVATE_KEY: TypedKey<Text> = TypedKey::optional(
-    &["private_key"],
-    shape::text(),
-    "With `client_credentials`, instead of `client_secret`: the key that signs massgen's \
-     assertions (`private_key_jwt`), P-256 or RSA, as PKCS#8 in PEM; preferably \
-     `${VARIABLE}`.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-);
+    /// The client secret, if there is one; preferably `${VARIABLE}`.
+    const CLIENT_SECRET = ["client_secret"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
-pub(crate) const ASSERTION: TypedKey<Text> = TypedKey::optional(
-    &["assertion"],
-    shape::text(),
-    "With `…:jwt-bearer`: the JSON Web Token that identifies this workload; preferably \
-     `${VARIABLE}`.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-);
+    /// With `client_credentials`, instead of `client_secret`: the key that signs massgen's
+    /// assertions (`private_key_jwt`), P-256 or RSA, as PKCS#8 in PEM; preferably `${VARIABLE}`.
+    const PRIVATE_KEY = ["private_key"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
-pub(crate) const ASSERTION_FILE: TypedKey<Text> = TypedKey::optional(
-    &["assertion_file"],
-    shape::text(),
-    "With `…:jwt-bearer`, instead of `assertion`: a file with it, which is read for each token.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-);
+    /// With `…:jwt-bearer`: the JSON Web Token that identifies this workload; preferably
+    /// `${VARIABLE}`.
+    const ASSERTION = ["assertion"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
-pub(crate) const ISSUER: TypedKey<Text> = TypedKey::optional(
-    &["issuer"],
-    shape::text(),
-    "The issuer URL of the authorization server that knows massgen, the only one that is used. \
-     Default: the one that the server names, which receives credentials of this config \
-     only if it has the origin of `url`.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-);
+    /// With `…:jwt-bearer`, instead of `assertion`: a file with it, which is read for each token.
+    const ASSERTION_FILE = ["assertion_file"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
-pub(crate) const SCOPES: TypedKey<TextList> = TypedKey::optional(
-    &["scopes"],
-    shape::texts(&ValueShape::Text),
-    "The scopes to request. Default: those that the server announces.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-)
-.with_default("[]");
+    /// The issuer URL of the authorization server that knows massgen, the only one that is used.
+    /// Default: the one that the server names, which receives credentials of this config only if it
+    /// has the origin of `url`.
+    const ISSUER = ["issuer"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
-/// How massgen signs in to a server.
-pub static OAUTH: KeySection = KeySection {
-    path: "agents[].backend.mcp_servers[].oauth",
-    doc: "How massgen signs in to a remote server. Not needed if the server supports dynamic \
-          client registration.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[
-        GRANT_TYPE.row(),
-        CLIENT_ID.row(),
-        CLIENT_SECRET.row(),
-        PRIVATE_KEY.row(),
-        ASSERTION.row(),
-        ASSERTION_FILE.row(),
-        ISSUER.row(),
-        SCOPES.row(),
-    ],
-};
+    /// The scopes to request. Default: those that the server announces.
+    const SCOPES = ["scopes"] texts()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server")).with_default("[]");
+}

@@ -1,205 +1,89 @@
 //! The keys at the top of a config.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
-use crate::config::keys::shape::{self, Integer, NamedSections, NodeList, Section, Text};
+use crate::config::keys::found_config::FoundConfigUse::NeedsNamedConfig;
 use crate::config::keys::{
-    ConfigKey, IgnoredEffect, KeySection, TypedKey, UnknownKeys, ValueShape, agents, checks, hooks,
-    limits, memory, orchestrator, permissions, rate_limits, retention, roles, servers,
-    timeout_settings, ui, workflow,
+    ValueShape, agents, checks, hooks, limits, memory, orchestrator, permissions, rate_limits,
+    retention, roles, servers, timeout_settings, ui, workflow,
 };
 
 /// The longest timeout that can be set, in seconds: one week.
 pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
-pub(crate) const AGENTS: TypedKey<NodeList> = TypedKey::optional(
-    &["agents"],
-    shape::nodes(const { &ValueShape::Mapping(&agents::AGENT) }),
-    "The team. A tie in the vote is broken by this order.",
-    Harmless,
-);
+section! {
+    /// Keys that begin with `x-` can hold anchors: they are ignored here and in every mapping
+    /// except `backend`.
+    pub static ROOT = "";
 
-pub(crate) const AGENT: TypedKey<Section> = TypedKey::optional(
-    &["agent"],
-    shape::section(&agents::AGENT),
-    "A single agent, instead of `agents`.",
-    Harmless,
-);
+    /// The team. A tie in the vote is broken by this order.
+    const AGENTS = ["agents"] nodes(const { &ValueShape::Mapping(&agents::AGENT) });
 
-pub(crate) const ORCHESTRATOR: TypedKey<Section> = TypedKey::optional(
-    &["orchestrator"],
-    shape::section(&orchestrator::ORCHESTRATOR),
-    "How the agents work together, and on which paths.",
-    Harmless,
-);
+    /// A single agent, instead of `agents`.
+    const AGENT = ["agent"] section(&agents::AGENT);
 
-pub(crate) const TIMEOUT_SETTINGS: TypedKey<Section> = TypedKey::optional(
-    &["timeout_settings"],
-    shape::section(&timeout_settings::TIMEOUT_SETTINGS),
-    "Timeouts.",
-    Harmless,
-);
+    /// How the agents work together, and on which paths.
+    const ORCHESTRATOR = ["orchestrator"] section(&orchestrator::ORCHESTRATOR);
 
-pub(crate) const DELIVERY: TypedKey<Text> = TypedKey::optional(
-    &["delivery"],
-    shape::one_of(&["auto", "review"]),
-    "Whether you review the delivery before it is applied. `review` shows the changes and \
-     asks which to apply, if there is a terminal. `--yes` applies without asking.",
-    Harmless,
-)
-.with_default("auto");
+    /// Timeouts.
+    const TIMEOUT_SETTINGS = ["timeout_settings"] section(&timeout_settings::TIMEOUT_SETTINGS);
+    row limits::KEY.row();
 
-pub(crate) const UI: TypedKey<Section> = TypedKey::optional(
-    &["ui"],
-    shape::section(&ui::UI),
-    "Display settings.",
-    Harmless,
-);
+    /// Whether you review the delivery before it is applied. `review` shows the changes and asks
+    /// which to apply, if there is a terminal. `--yes` applies without asking.
+    const DELIVERY = ["delivery"] one_of(&["auto", "review"]).with_default("auto");
 
-pub(crate) const SETUP: TypedKey<Text> = TypedKey::optional(
-    &["setup"],
-    shape::text(),
-    "A command that prepares your files for agents and checks, such as `npm ci`. It runs once, \
-     before any model is asked; what it writes is below every attempt and every check, and is not \
-     delivered.",
-    Harmless,
-);
+    /// Display settings.
+    const UI = ["ui"] section(&ui::UI);
 
-pub(crate) const CHECKS: TypedKey<NodeList> = TypedKey::optional(
-    &["checks"],
-    shape::nodes(const { &ValueShape::TextOr(&checks::CHECK) }),
-    "Commands that are run on every answer, on your files with its changes, and again \
-     after the delivery. A string is the command alone.",
-    Harmless,
-)
-.with_default("[]");
+    /// A command that prepares your files for agents and checks, such as `npm ci`. It runs once,
+    /// before any model is asked; what it writes is below every attempt and every check, and is not
+    /// delivered.
+    const SETUP = ["setup"] text();
 
-pub(crate) const ON_CHECK_FAILURE: TypedKey<Text> = TypedKey::optional(
-    &["on_check_failure"],
-    shape::one_of(&["undo", "keep", "ask"]),
-    "What to do with a delivery when a required check fails afterwards. `ask` prompts, or \
-     reverts the delivery when there is no terminal.",
-    Harmless,
-)
-.with_default("undo");
+    /// Commands that are run on every answer, on your files with its changes, and again after the
+    /// delivery. A string is the command alone.
+    const CHECKS = ["checks"] nodes(const { &ValueShape::TextOr(&checks::CHECK) })
+        .with_default("[]");
 
-pub(crate) const PARALLEL_CHECKS: TypedKey<Integer> = TypedKey::optional(
-    &["parallel_checks"],
-    shape::integer(1, 64),
-    "How many checks run at the same time on answers that agents give alone.",
-    Harmless,
-)
-.with_default("4");
+    /// What to do with a delivery when a required check fails afterwards. `ask` prompts, or reverts
+    /// the delivery when there is no terminal.
+    const ON_CHECK_FAILURE = ["on_check_failure"] one_of(&["undo", "keep", "ask"])
+        .with_default("undo");
 
-pub(crate) const SESSION_ID: TypedKey<Text> = TypedKey::optional(
-    &["session_id"],
-    shape::text(),
-    "The session to continue: its id, a prefix of it, or `last`. `--continue` and \
-     `--session-id` take precedence.",
-    Harmless,
-);
+    /// How many checks run at the same time on answers that agents give alone.
+    const PARALLEL_CHECKS = ["parallel_checks"] integer(1, 64).with_default("4");
 
-pub(crate) const RETENTION: TypedKey<Section> = TypedKey::optional(
-    &["retention"],
-    shape::section(&retention::RETENTION),
-    "Which earlier runs and sessions of the project are removed at the end of a run.",
-    NeedsNamedConfig("removes earlier runs and sessions of yours"),
-);
+    /// The session to continue: its id, a prefix of it, or `last`. `--continue` and `--session-id`
+    /// take precedence.
+    const SESSION_ID = ["session_id"] text();
 
-pub(crate) const WORKFLOW: TypedKey<Section> = TypedKey::optional(
-    &["workflow"],
-    shape::section(&workflow::WORKFLOW),
-    "A pipeline of roles; without it, all agents work at the same time and vote.",
-    Harmless,
-);
+    /// Which earlier runs and sessions of the project are removed at the end of a run.
+    const RETENTION = ["retention"] section(&retention::RETENTION)
+        .in_found(NeedsNamedConfig("removes earlier runs and sessions of yours"));
+    row memory::KEY.row();
+    row servers::KEY
+        .with_doc("MCP servers of every agent. Unless it is `shared`, each agent has its own \
+        instance of a program.").row();
+    row hooks::KEY.row();
+    row permissions::KEY.row();
 
-pub(crate) const ROLES: TypedKey<NamedSections> = TypedKey::optional(
-    &["roles"],
-    shape::named_sections(&roles::ROLE),
-    "Additional roles of the pipeline, or changes to built-in ones.",
-    Harmless,
-);
+    /// A pipeline of roles; without it, all agents work at the same time and vote.
+    const WORKFLOW = ["workflow"] section(&workflow::WORKFLOW);
 
-pub(crate) const RATE_LIMITS: TypedKey<NodeList> = TypedKey::optional(
-    &["rate_limits"],
-    shape::nodes(const { &ValueShape::Mapping(&rate_limits::RATE_LIMIT) }),
-    "Rate limits of all agents together. Every matching limit applies.",
-    Harmless,
-)
-.with_default("[]");
+    /// Additional roles of the pipeline, or changes to built-in ones.
+    const ROLES = ["roles"] named_sections(&roles::ROLE);
 
-/// The whole config.
-pub static ROOT: KeySection = KeySection {
-    path: "",
-    doc: "Keys that begin with `x-` can hold anchors: they are ignored here and in every mapping \
-          except `backend`.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[
-        AGENTS.row(),
-        AGENT.row(),
-        ORCHESTRATOR.row(),
-        TIMEOUT_SETTINGS.row(),
-        limits::KEY.row(),
-        DELIVERY.row(),
-        UI.row(),
-        SETUP.row(),
-        CHECKS.row(),
-        ON_CHECK_FAILURE.row(),
-        PARALLEL_CHECKS.row(),
-        SESSION_ID.row(),
-        RETENTION.row(),
-        memory::KEY.row(),
-        servers::KEY
-            .with_doc(
-                "MCP servers of every agent. Unless it is `shared`, each agent has its own instance of \
-                 a program.",
-            )
-            .row(),
-        hooks::KEY.row(),
-        permissions::KEY.row(),
-        WORKFLOW.row(),
-        ROLES.row(),
-        RATE_LIMITS.row(),
-        ConfigKey::unsupported(
-            &["rate_limiting"],
-            ValueShape::Any,
-            "write `rate_limits`",
-            IgnoredEffect::Restricts,
-        ),
-        ConfigKey::unsupported(
-            &["display"],
-            ValueShape::Any,
-            "`dashboard` in `ui` selects how a run is shown",
-            IgnoredEffect::Nothing,
-        ),
-        ConfigKey::unsupported(
-            &["task"],
-            ValueShape::Any,
-            "the task is given on the command line",
-            IgnoredEffect::Convenience,
-        ),
-        ConfigKey::unsupported(
-            &["timeout"],
-            ValueShape::Any,
-            "MassGen does not act on it either; write `timeout_settings`",
-            IgnoredEffect::Convenience,
-        ),
-        ConfigKey::unsupported(
-            &["nlip", "nlip_config", "enable_nlip"],
-            ValueShape::Any,
-            "messages are sent to the vendors directly",
-            IgnoredEffect::Convenience,
-        ),
-        ConfigKey::refused(
-            &[
-                "models",
-                "model_configs",
-                "num_agents",
-                "max_rounds",
-                "consensus_threshold",
-                "voting_enabled",
-                "enable_voting",
-            ],
-            "it is from the first version of the format; describe each agent in `agents`",
-        ),
-    ],
-};
+    /// Rate limits of all agents together. Every matching limit applies.
+    const RATE_LIMITS = ["rate_limits"]
+        nodes(const { &ValueShape::Mapping(&rate_limits::RATE_LIMIT) })
+        .with_default("[]");
+    unsupported ["rate_limiting"] Restricts, "write `rate_limits`";
+    unsupported ["display"] Nothing, "`dashboard` in `ui` selects how a run is shown";
+    unsupported ["task"] Convenience, "the task is given on the command line";
+    unsupported ["timeout"] Convenience,
+        "MassGen does not act on it either; write `timeout_settings`";
+    unsupported ["nlip", "nlip_config", "enable_nlip"] Convenience,
+        "messages are sent to the vendors directly";
+    refused ["models", "model_configs", "num_agents", "max_rounds", "consensus_threshold",
+        "voting_enabled", "enable_voting"],
+        "it is from the first version of the format; describe each agent in `agents`";
+}

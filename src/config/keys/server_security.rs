@@ -1,18 +1,7 @@
 //! The keys about the programs and addresses that are allowed for an MCP server.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, NeedsNamedConfig};
-use crate::config::keys::shape::{self, Flag, Text};
-use crate::config::keys::{ForeignValue, KeySection, TypedKey, UnknownKeys};
-
-pub(crate) const LEVEL: TypedKey<Text> = TypedKey::optional(
-    &["level"],
-    shape::one_of(&["strict", "moderate", "permissive"]),
-    "Allowed programs: interpreters and package runners; `moderate` adds `git` and \
-     `nodejs`, `permissive` adds `curl`, `wget` and any program with an absolute path.",
-    Harmless,
-)
-.with_default("strict")
-.with_foreign_values(FOREIGN_LEVELS);
+use crate::config::keys::ForeignValue;
+use crate::config::keys::found_config::FoundConfigUse::NeedsNamedConfig;
 
 /// Levels that MassGen accepts and reads as the strictest.
 const FOREIGN_LEVELS: &[ForeignValue] = &[
@@ -33,26 +22,20 @@ const FOREIGN_LEVELS: &[ForeignValue] = &[
     },
 ];
 
-pub(crate) const ALLOW_LOCALHOST: TypedKey<Flag> = TypedKey::optional(
-    &["allow_localhost"],
-    shape::flag(),
-    "Whether `url` may point to this machine.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-)
-.with_default("false");
+section! {
+    /// Allowed programs and addresses. Programs always run in the agent's sandbox.
+    pub static SECURITY = "agents[].backend.mcp_servers[].security";
 
-pub(crate) const ALLOW_PRIVATE_IPS: TypedKey<Flag> = TypedKey::optional(
-    &["allow_private_ips"],
-    shape::flag(),
-    "Whether `url` may point to a private network.",
-    NeedsNamedConfig("sends the agents' work to a server"),
-)
-.with_default("false");
+    /// Allowed programs: interpreters and package runners; `moderate` adds `git` and `nodejs`,
+    /// `permissive` adds `curl`, `wget` and any program with an absolute path.
+    const LEVEL = ["level"] one_of(&["strict", "moderate", "permissive"]).with_default("strict")
+        .with_foreign_values(FOREIGN_LEVELS);
 
-/// The programs and addresses that are allowed for a server.
-pub static SECURITY: KeySection = KeySection {
-    path: "agents[].backend.mcp_servers[].security",
-    doc: "Allowed programs and addresses. Programs always run in the agent's sandbox.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[LEVEL.row(), ALLOW_LOCALHOST.row(), ALLOW_PRIVATE_IPS.row()],
-};
+    /// Whether `url` may point to this machine.
+    const ALLOW_LOCALHOST = ["allow_localhost"] flag()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server")).with_default("false");
+
+    /// Whether `url` may point to a private network.
+    const ALLOW_PRIVATE_IPS = ["allow_private_ips"] flag()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server")).with_default("false");
+}

@@ -119,8 +119,13 @@ pub(super) const fn names_or_pairs() -> TypedShape<NamesOrPairs> {
     TypedShape::new(ValueShape::Names)
 }
 
+/// A list of strings.
+pub(super) const fn texts() -> TypedShape<TextList> {
+    texts_of(&ValueShape::Text)
+}
+
 /// A list of strings of this shape.
-pub(super) const fn texts(item: &'static ValueShape) -> TypedShape<TextList> {
+pub(super) const fn texts_of(item: &'static ValueShape) -> TypedShape<TextList> {
     TypedShape::new(ValueShape::List(item))
 }
 

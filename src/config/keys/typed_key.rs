@@ -16,31 +16,14 @@ pub struct TypedKey<V> {
 }
 
 impl<V> TypedKey<V> {
-    /// Creates a key without which its mapping is an error.
-    pub(super) const fn required(
-        names: &'static [&'static str],
-        shape: TypedShape<V>,
-        doc: &'static str,
-        found_config_use: FoundConfigUse,
-    ) -> Self {
-        Self::optional(names, shape, doc, found_config_use).make_required()
-    }
-
     /// Creates a key that may be left out.
-    pub(super) const fn optional(
+    pub(super) const fn new(
         names: &'static [&'static str],
         shape: TypedShape<V>,
         doc: &'static str,
-        found_config_use: FoundConfigUse,
     ) -> Self {
         Self {
-            row: ConfigKey::new(
-                names,
-                shape.shape,
-                doc,
-                KeyStatus::Supported,
-                found_config_use,
-            ),
+            row: ConfigKey::new(names, shape.shape, doc, KeyStatus::Supported),
             value: PhantomData,
         }
     }
@@ -58,6 +41,12 @@ impl<V> TypedKey<V> {
     /// Adds the default.
     pub(super) const fn with_default(mut self, default: &'static str) -> Self {
         self.row.default = Some(default);
+        self
+    }
+
+    /// Sets what is allowed in a found config.
+    pub(super) const fn in_found(mut self, allowed: FoundConfigUse) -> Self {
+        self.row.found_config_use = allowed;
         self
     }
 

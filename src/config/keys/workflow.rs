@@ -1,9 +1,8 @@
 //! The keys of `workflow`: the stages of a pipeline, and when it ends.
 
-use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
+use crate::config::keys::found_config::FoundConfigUse::Inside;
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::shape::{self, Integer, NodeList, Text};
-use crate::config::keys::{KeySection, TypedKey, UnknownKeys, ValueShape, stages};
+use crate::config::keys::{ValueShape, stages};
 
 /// The highest value of `max_iterations`.
 pub(crate) const ITERATION_LIMIT_MAX: i64 = 1_000;
@@ -14,93 +13,40 @@ const CONTEXT_TOKENS_MAX: i64 = 10_000_000;
 /// The highest value of `merge_tries`.
 const MERGE_TRIES_MAX: i64 = 100;
 
-pub(crate) const TYPE: TypedKey<Text> = TypedKey::required(
-    &["type"],
-    shape::one_of(&["pipeline"]),
-    "The kind of workflow.",
-    Harmless,
-);
+section! {
+    /// A pipeline: the agents work one after another instead of at the same time. Each stage is a
+    /// role with its own branch; see `docs/pipelines.md`.
+    pub static WORKFLOW = "workflow";
 
-pub(crate) const STAGES: TypedKey<NodeList> = TypedKey::required(
-    &["stages"],
-    shape::nodes(const { &ValueShape::TextOr(&stages::STAGE) }),
-    "The roles in order. A string is the name of the role.",
-    Harmless,
-);
+    /// The kind of workflow.
+    const TYPE = ["type"] one_of(&["pipeline"]).make_required();
 
-pub(crate) const MAX_ITERATIONS: TypedKey<Integer> = TypedKey::optional(
-    &["max_iterations"],
-    shape::integer(1, ITERATION_LIMIT_MAX),
-    "Maximum number of iterations.",
-    Harmless,
-)
-.with_default("3");
+    /// The roles in order. A string is the name of the role.
+    const STAGES = ["stages"] nodes(const { &ValueShape::TextOr(&stages::STAGE) }).make_required();
 
-pub(crate) const UNTIL: TypedKey<Text> = TypedKey::optional(
-    &["until"],
-    shape::text(),
-    "The role whose answer ends the pipeline if it begins with `SATISFIED`. Default: \
-     `user`, if it is a stage. With `none` there is one iteration.",
-    Harmless,
-);
+    /// Maximum number of iterations.
+    const MAX_ITERATIONS = ["max_iterations"] integer(1, ITERATION_LIMIT_MAX).with_default("3");
 
-pub(crate) const CONTEXT_TOKENS: TypedKey<Integer> = TypedKey::optional(
-    &["context_tokens"],
-    shape::integer(0, CONTEXT_TOKENS_MAX),
-    "Maximum size of the results of earlier roles in a role's prompt, in tokens. What does \
-     not fit is only listed.",
-    Harmless,
-)
-.with_default("20000");
+    /// The role whose answer ends the pipeline if it begins with `SATISFIED`. Default: `user`, if
+    /// it is a stage. With `none` there is one iteration.
+    const UNTIL = ["until"] text();
 
-pub(crate) const MERGE_TRIES: TypedKey<Integer> = TypedKey::optional(
-    &["merge_tries"],
-    shape::integer(0, MERGE_TRIES_MAX),
-    "How often a role may fix a failed merge before the user is asked.",
-    Harmless,
-)
-.with_default("3");
+    /// Maximum size of the results of earlier roles in a role's prompt, in tokens. What does not
+    /// fit is only listed.
+    const CONTEXT_TOKENS = ["context_tokens"] integer(0, CONTEXT_TOKENS_MAX).with_default("20000");
 
-pub(crate) const WORKSPACE: TypedKey<Text> = TypedKey::optional(
-    &["workspace"],
-    shape::text(),
-    "Directory of the roles' checkouts; relative paths are below `.massgen`. Default: the \
-     directory of the pipeline.",
-    Inside(PathPurpose::State),
-);
+    /// How often a role may fix a failed merge before the user is asked.
+    const MERGE_TRIES = ["merge_tries"] integer(0, MERGE_TRIES_MAX).with_default("3");
 
-pub(crate) const DIRECTORY: TypedKey<Text> = TypedKey::optional(
-    &["directory"],
-    shape::text(),
-    "Directory in the tree that contains one directory for each role. Default: `.pipeline` in a \
-     project, and the root of a tree that started empty.",
-    Harmless,
-);
+    /// Directory of the roles' checkouts; relative paths are below `.massgen`. Default: the
+    /// directory of the pipeline.
+    const WORKSPACE = ["workspace"] text().in_found(Inside(PathPurpose::State));
 
-pub(crate) const PROJECT: TypedKey<Text> = TypedKey::optional(
-    &["project"],
-    shape::text(),
-    "The project: `auto` for the repository that contains the current directory, if any, \
-     `none` for an empty tree, or a directory of a repository.",
-    Inside(PathPurpose::Project),
-)
-.with_default("auto");
+    /// Directory in the tree that contains one directory for each role. Default: `.pipeline` in a
+    /// project, and the root of a tree that started empty.
+    const DIRECTORY = ["directory"] text();
 
-/// A pipeline.
-pub static WORKFLOW: KeySection = KeySection {
-    path: "workflow",
-    doc: "A pipeline: the agents work one after another instead of at the same time. Each stage is \
-          a role with its own branch; see `docs/pipelines.md`.",
-    unknown_keys: UnknownKeys::Refused,
-    keys: &[
-        TYPE.row(),
-        STAGES.row(),
-        MAX_ITERATIONS.row(),
-        UNTIL.row(),
-        CONTEXT_TOKENS.row(),
-        MERGE_TRIES.row(),
-        WORKSPACE.row(),
-        DIRECTORY.row(),
-        PROJECT.row(),
-    ],
-};
+    /// The project: `auto` for the repository that contains the current directory, if any, `none`
+    /// for an empty tree, or a directory of a repository.
+    const PROJECT = ["project"] text().in_found(Inside(PathPurpose::Project)).with_default("auto");
+}

@@ -61,7 +61,12 @@ pub(super) fn run(
     };
     let request = Value::Object(call.arguments.clone()).to_string();
     let output = sandbox.run_with_bytes(&policy, request.as_bytes(), wait);
-    Ok(observation(&output.map_err(|error| cannot_run(&error))?))
+    let mut observation = observation(&output.map_err(|error| cannot_run(&error))?);
+    if observation.outcome == ActionOutcome::Failed {
+        let note = config.closed_network_note(&observation.content);
+        observation.content.push_str(note);
+    }
+    Ok(observation)
 }
 
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what

@@ -472,7 +472,12 @@ impl ServerConnection<'_> {
         let request = client.send_request(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
         let error = match client.with_timeout(time_max, request).await {
-            Some(Ok(answer)) => return Ok(answer),
+            Some(Ok(mut reply)) => {
+                if reply.status == ReplyStatus::Failed {
+                    reply.text.push_str(config.closed_network_note(&reply.text));
+                }
+                return Ok(reply);
+            }
             Some(Err(error)) => error,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
@@ -607,7 +612,9 @@ impl ConnectionSlot {
                 let install_hint = missing_package_hint(program).filter(|_| package.is_none());
                 client.map_err(|error| {
                     let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
-                    let reason = format!("{}{}", hint_prefix.unwrap_or_default(), error.reason);
+                    let note = config.closed_network_note(&error.reason);
+                    let reason =
+                        format!("{}{}{note}", hint_prefix.unwrap_or_default(), error.reason);
                     unusable_server(error.cause, reason)
                 })
             }

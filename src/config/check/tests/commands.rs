@@ -116,12 +116,6 @@ fn bad_patterns_are_errors_with_their_place() {
             "error agent.backend.command_line_blocked_commands[2]: `(?!x)` is not a regular expression: look-around",
         ],
     );
-    check(
-        &with_commands("command_line_allowed_commands: []"),
-        &[
-            "warning agent.backend.command_line_allowed_commands: `command_line_allowed_commands` is empty",
-        ],
-    );
     let many = vec!["a"; 257].join(", ");
     check(
         &with_commands(&format!("command_line_allowed_commands: [{many}]")),
@@ -273,7 +267,6 @@ command_line_srt_allow_unix_sockets: true
 command_execution_prefix: nice",
         ),
         &[
-            "warning agent.backend.command_line_execution_mode: `srt` is not used",
             "warning agent.backend.command_line_srt_read_mode: `command_line_srt_read_mode` is not supported",
             "warning agent.backend.command_line_srt_allow_read",
             "error agent.backend.command_line_srt_deny_read",
@@ -320,12 +313,6 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
     assert_eq!(
         pandas.dialect,
         ProgramDialect::Python(PythonLibraries::Pandas)
-    );
-    check(
-        &with_backend(&format!(
-            "cwd: w1\n{on}\ncode_language: go\ncode_libraries: numpy"
-        )),
-        &["warning agent.backend.code_libraries: `code_libraries` has no effect"],
     );
     check(
         &with_backend(&format!("cwd: w1\n{on}\ncode_libraries: polars")),

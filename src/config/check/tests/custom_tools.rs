@@ -169,3 +169,13 @@ fn a_relative_path_starts_beside_a_config_from_elsewhere() {
     // The config is outside of the current directory, whose files are not the user's choice then.
     assert_eq!(file.candidates, [AbsPath::new("/configs/t.py").unwrap()]);
 }
+
+/// The control is the key that all commands can read, in
+/// `a_variable_is_inherited_literal_or_expanded`.
+#[test]
+fn a_tool_or_a_server_may_have_the_key_of_a_vendor() {
+    let keys = "env: [GROQ_API_KEY], network: on";
+    check_function(&format!("path: own.py, function: own, {keys}"), &[]);
+    let server = format!("mcp_servers: [{{name: s, command: node, {keys}}}]");
+    check(&with_backend(&format!("cwd: w1\n{server}")), &[]);
+}

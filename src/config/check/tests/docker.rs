@@ -179,19 +179,6 @@ fn invalid_docker_settings_are_errors_at_their_keys() {
 }
 
 #[test]
-fn packages_without_a_network_cause_a_warning() {
-    let lines = "command_line_docker_packages: {auto_install_deps: true}";
-    let words = "warning agent.backend.command_line_docker_packages: packages need a network";
-    check(&in_docker(lines), &[words]);
-    check(
-        &in_docker(&format!(
-            "command_line_docker_network_mode: bridge\n{lines}"
-        )),
-        &[],
-    );
-}
-
-#[test]
 fn the_container_of_a_server_has_no_credentials_and_no_root() {
     let words = |word: &str| vec![word.to_owned()];
     let commands = DockerConfig {

@@ -141,14 +141,6 @@ fn partly_supported_keys_cause_one_warning() {
              makes no media here",
         ),
         (
-            "dspy: {enabled: true, backend: {type: gemini, model: gemini-2.5-flash}}",
-            "orchestrator.dspy.backend: no agent has this model",
-        ),
-        (
-            "coordination: {subagent_orchestrator: {enabled: true, agents: []}}",
-            "subagent_orchestrator.agents: it names no model",
-        ),
-        (
             "coordination: {evaluation_criteria_generator: {enabled: true}}",
             "agents score answers only with `voting_sensitivity: checklist_gated`",
         ),
@@ -268,10 +260,6 @@ fn rules_of_massgen_are_combined_with_those_beside_them() {
     ] {
         assert_eq!(ruling(section, call), expected, "{section} {call}");
     }
-    check(
-        &with_backend("permissions: {automation_default: allow-all}"),
-        &["`automation_default: allow-all` approves nothing"],
-    );
     check(
         &with_backend("permissions: {rules: {deny: ['commnd(x)']}}"),
         &["error agent.backend.permissions.rules.deny[0]: invalid rule"],

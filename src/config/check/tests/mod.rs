@@ -7,7 +7,6 @@ mod docker;
 mod servers;
 mod keys;
 mod massgen;
-mod network_needs;
 mod paths;
 mod workflow;
 
@@ -395,7 +394,7 @@ fn tools_are_named_as_they_are_called() {
     );
     check(
         &with_backend("allowed_tools: [read_file]\nexclude_tools: [read_file]"),
-        &["warning agent.backend.allowed_tools: some tools are both allowed and excluded"],
+        &[],
     );
 }
 

@@ -152,7 +152,7 @@ impl NetworkProxyInner {
         if !self.domains.iter().any(|domain| domain.matches(&host)) {
             self.count_refused(host.as_str());
             let reason = format!(
-                "`{}` is not listed in `command_line_network`",
+                "`{}` is not listed in `command_line_network`, or `network` of a server or tool",
                 host.as_str()
             );
             return refuse(client, "403 Forbidden", &reason);
