@@ -227,6 +227,9 @@ async fn forward_events(
                 Err(error) => outcome = outcome.and(Err(error)),
             },
         }
+        if let Some(report) = steering.report.take() {
+            observer.show_report(report);
+        }
         warnings.extend(steering.push_typed_text(&observer.take_typed_text(), &questions.stop));
         for message in warnings {
             let warning = Event::Run(RunEvent::Warning { message });

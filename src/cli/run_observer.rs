@@ -15,6 +15,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::render::{LineDetail, RunRenderer};
 use crate::cli::result_builder::RunStart;
 use crate::cli::run_terminal::RunTerminal;
+use crate::cli::typed_message::RunReport;
 use crate::cli::warning_sink::WarningSink;
 use crate::cli::web::page_run::PageRun;
 use crate::error::Result;
@@ -113,6 +114,13 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     pub(crate) fn take_unanswered_questions(&mut self) -> Vec<UserQuestion> {
         let terminal = self.terminal.as_mut();
         terminal.map_or_else(Vec::new, RunTerminal::take_unanswered_questions)
+    }
+
+    /// Shows what the user has asked about the run, if it is shown as lines.
+    pub(crate) fn show_report(&mut self, report: RunReport) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.show_report(report);
+        }
     }
 
     /// Returns what was typed after the key that left the dashboard.

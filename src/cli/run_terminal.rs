@@ -7,6 +7,7 @@ use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::{Dashboard, DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::output::CliOutput;
 use crate::cli::render::{LineDetail, RunRenderer};
+use crate::cli::typed_message::RunReport;
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
@@ -94,6 +95,13 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     /// Returns the message that was being typed on the dashboard when it ended.
     pub(crate) fn take_unsent_message(&mut self) -> String {
         std::mem::take(&mut self.unsent_message)
+    }
+
+    /// Shows what the user has asked about the run; the dashboard shows all of it already.
+    pub(crate) fn show_report(&mut self, report: RunReport) {
+        if self.dashboard.is_none() {
+            self.lines.show_report(report);
+        }
     }
 
     /// Shows a message that is not an event.

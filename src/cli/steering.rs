@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{MessageRecipient, UserMessage, UserMessageSender};
 use crate::cli::output::CliOutput;
-use crate::cli::typed_message::{TypedMessageLine, parse_message, reason_against_sending};
+use crate::cli::typed_message::{
+    RunReport, TypedMessageLine, parse_message, reason_against_sending,
+};
 use crate::config::diagnostic::quote;
 use crate::error::Result;
 use crate::event::InputChannel;
@@ -43,6 +45,8 @@ pub(crate) struct SteeringInput {
     pub(crate) line: TypedMessageLine,
     /// When the escape character that came last is the key Esc.
     pub(crate) escape_ends: Option<Instant>,
+    /// What the user has asked about the run and was not shown yet.
+    pub(crate) report: Option<RunReport>,
 }
 
 /// What reads the keyboard while a run works.
@@ -71,6 +75,7 @@ impl SteeringInput {
             keyboard,
             line: TypedMessageLine::default(),
             escape_ends: None,
+            report: None,
         })
     }
 
@@ -186,10 +191,15 @@ impl SteeringInput {
         self.line.push(message.trim_end_matches('\n').as_bytes());
     }
 
-    /// Sends a line that the user typed, unless it is a key or a command. Returns a warning if it
+    /// Sends a line that the user typed, unless it is a key or a command; a question about the run
+    /// is kept for whoever shows it. Returns a warning if it
     /// was not sent.
-    pub(crate) fn send_line(&self, line: &str) -> Option<String> {
+    pub(crate) fn send_line(&mut self, line: &str) -> Option<String> {
         let line = line.trim();
+        if let Some(report) = RunReport::parse(line) {
+            self.report = Some(report);
+            return None;
+        }
         if let Some(reason) = reason_against_sending(line) {
             let line = quote(line);
             return Some(format!(

@@ -164,6 +164,29 @@ impl TypedMessageLine {
     }
 }
 
+/// What a user asks about a run that works, with a command that changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunReport {
+    /// What each agent does.
+    Status,
+    /// What was used so far.
+    Cost,
+    /// The answers and the votes.
+    Votes,
+}
+
+impl RunReport {
+    /// Returns what a line asks for; `None` for every other line.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        match line {
+            "/status" => Some(Self::Status),
+            "/cost" | "/usage" => Some(Self::Cost),
+            "/votes" => Some(Self::Votes),
+            _ => None,
+        }
+    }
+}
+
 /// Returns why a line is probably meant for massgen and not for the agents.
 pub(crate) fn reason_against_sending(line: &str) -> Option<&'static str> {
     let mut characters = line.chars();
@@ -176,7 +199,9 @@ pub(crate) fn reason_against_sending(line: &str) -> Option<&'static str> {
     if is_key {
         Some("a single character is a key of the dashboard; write a message in words")
     } else if is_command(line) {
-        Some("a command works only at the prompt of a session")
+        Some(
+            "it works at the prompt of a session; during a turn `/status`, `/cost` and `/votes` do",
+        )
     } else {
         None
     }

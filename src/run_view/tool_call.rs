@@ -5,10 +5,12 @@ use serde::Serialize;
 use crate::event::ToolEvent;
 use crate::run_view::EventPosition;
 use crate::text::{format_short, single_line};
-use crate::tools::call_text::{describe_call, is_command};
+use crate::tools::call_text::{describe_call, is_command, is_described};
 
 /// Maximum length of a text about a call, in characters.
 pub const CALL_CHARS_MAX: usize = 240;
+/// Maximum length of the result of another tool than massgen's, in characters.
+const RESULT_CHARS_MAX: usize = 160;
 /// Duration from which on it is told of each call that succeeded, in milliseconds.
 const TOLD_MS_MIN: u64 = 1000;
 
@@ -151,10 +153,11 @@ impl ToolCallView {
         let is_command = is_command(&self.tool);
         let outcome = match &self.outcome {
             ToolCallOutcome::Running => return String::new(),
-            ToolCallOutcome::Succeeded { .. } => match measure {
+            ToolCallOutcome::Succeeded { summary } => match measure {
                 Some(lines) if lines.contains(" line") => format!("({lines})"),
                 Some(size) => size.to_owned(),
-                None => String::new(),
+                None if is_described(&self.tool) => String::new(),
+                None => single_line(summary, RESULT_CHARS_MAX),
             },
             ToolCallOutcome::Failed { summary } if is_command => failed_command_note(summary),
             ToolCallOutcome::Failed { summary } => return format!("failed: {summary}"),

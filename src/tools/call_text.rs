@@ -7,7 +7,7 @@ use crate::permissions::grant::Permission;
 use crate::text::count_noun;
 use crate::tools::aliases::names_of;
 use crate::tools::parse::canonical_name;
-use crate::tools::spec::{COMMANDS, PROGRAMS, TEXT_EDITOR, TOOLS, ToolSpec};
+use crate::tools::spec::{APPLY_PATCH, COMMANDS, PROGRAMS, TEXT_EDITOR, TOOLS, ToolSpec};
 
 /// What a call of each tool does. A part after `|` is left out if its argument is missing.
 const PHRASES: &[(&str, &str)] = &[
@@ -88,6 +88,14 @@ pub fn describe_call(tool: &str, arguments: &str, project: Option<&str>) -> Stri
     described
         .or_else(|| describe_patch(text_field(&fields, "input")?, project))
         .unwrap_or_else(|| describe_other_call(tool, &fields))
+}
+
+/// Returns whether the words for a call of `tool` say what it does; of other tools, such as those of
+/// a server, only the result tells.
+pub fn is_described(tool: &str) -> bool {
+    let tool = canonical_name(tool);
+    let is_named = |(known, _): &(&str, &str)| names_of(tool).any(|name| name == *known);
+    tool == TEXT_EDITOR || tool == APPLY_PATCH || PHRASES.iter().any(is_named)
 }
 
 /// Returns whether `tool` runs a command or a program, whose end and duration people want to know.

@@ -8,11 +8,13 @@ use crate::cli::render::event_lines::{
     OutcomeText, delivered_path, delivery_outcome, format_duration, usage_text,
 };
 use crate::cli::render::{ACTION_CHARS_MAX, DisplayActivity, RunRenderer};
+use crate::cli::typed_message::RunReport;
 use crate::error::{ExitStatus, Result};
 use crate::event::{
     CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, RunEvent,
 };
 use crate::id::AgentId;
+use crate::run_view::agent::AgentView;
 use crate::run_view::tool_call::ToolCallOutcome;
 use crate::text::single_line;
 use crate::tools::call_text::is_change;
@@ -85,6 +87,47 @@ impl RunRenderer<'_, '_> {
                 self.output
                     .line(&[(style, &outcome_column), (TextStyle::Plain, &path)]);
             }
+        }
+    }
+
+    /// Shows what the user has asked about the run so far.
+    pub(crate) fn show_report(&mut self, report: RunReport) {
+        self.activity = DisplayActivity::Active;
+        let ballot = self.view.ballot();
+        let lines: Vec<String> = match report {
+            RunReport::Status => {
+                let agents = self.view.agents().iter();
+                let state = |agent: &AgentView| format!("{}: {}", agent.id, agent.state_text());
+                agents.map(state).collect()
+            }
+            RunReport::Cost => {
+                let shares = self
+                    .view
+                    .agents()
+                    .iter()
+                    .map(|agent| (agent.id.as_str(), agent.usage));
+                let all = ("all", self.view.usage().run());
+                let share = |(name, usage)| {
+                    let text = usage_text(&usage).unwrap_or_else(|| "nothing yet".to_owned());
+                    format!("{name}: {text}")
+                };
+                shares.chain([all]).map(share).collect()
+            }
+            RunReport::Votes => {
+                let answers = ballot.current_answers();
+                let answers =
+                    answers.map(|answer| format!("{} is of {}", answer.label, answer.agent));
+                let votes = ballot.votes.iter().filter(|vote| !vote.is_void);
+                let votes =
+                    votes.map(|vote| format!("{} votes for {}", vote.voter, vote.candidate));
+                answers.chain(votes).collect()
+            }
+        };
+        for line in &lines {
+            self.output.line(&[(TextStyle::Plain, line)]);
+        }
+        if lines.is_empty() {
+            self.output.line(&[(TextStyle::Faint, "no answer yet")]);
         }
     }
 
