@@ -587,7 +587,9 @@ fn lines_that_are_typed_while_a_run_works_are_messages() {
         terminal.type_keys("q\r");
         terminal.wait_for_output("`q` was not sent: a single character is a key");
         terminal.type_keys("/cost\r");
-        terminal.wait_for_output("`/cost` was not sent: a command works only at the prompt");
+        terminal.wait_for_output("a: nothing yet");
+        terminal.type_keys("/model x\r");
+        terminal.wait_for_output("`/model x` was not sent: it works at the prompt");
         terminal.type_keys("b: look at it\r");
         terminal.wait_for_output("you to b: look at it");
         terminal.type_keys("use the purser\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}arser\r");
