@@ -141,7 +141,7 @@ pub enum ServerNeed {
 pub enum ServerTransport {
     /// A program that massgen starts for an agent, in the agent's sandbox (`type: stdio`).
     Program(ServerProgram),
-    /// A server on the network (`type: streamable-http` or `sse`).
+    /// A server on the network (`type: streamable-http`).
     Remote(RemoteServer),
 }
 
@@ -226,8 +226,6 @@ pub const CWD_PLACEHOLDER: &str = "${cwd}";
 pub struct RemoteServer {
     /// Its URL.
     pub url: Url,
-    /// Its protocol.
-    pub protocol: RemoteProtocol,
     /// Headers that are added to every request.
     pub headers: BTreeMap<String, SecretString>,
     /// Which non-public addresses it may have.
@@ -294,23 +292,11 @@ fn header_secrets(value: &SecretString) -> Vec<SecretString> {
     secrets
 }
 
-/// The protocols of remote servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RemoteProtocol {
-    /// Streamable HTTP; if a server does not support it, the older one is tried.
-    #[default]
-    Streamable,
-    /// The older protocol, with one stream of events (`type: sse`).
-    Sse,
-}
-
 /// How massgen gets a token for a server that requires one (`oauth`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthConfig {
     /// The registered client with which the user signs in; `None` makes massgen register itself.
     pub client: Option<OauthClient>,
-    /// The credentials with which massgen gets a token without a user.
-    pub client_credentials: Option<ClientAuthentication>,
     /// The only authorization server that may be used (`issuer`). If it is `None`, the server names
     /// one, which gets the config's secret only if it has the same origin as the server.
     pub issuer: Option<Url>,
@@ -321,10 +307,7 @@ pub struct OauthConfig {
 impl OauthConfig {
     /// Returns its secret, if it has one.
     fn secret(&self) -> Option<&SecretString> {
-        match &self.client_credentials {
-            Some(credentials) => credentials.secret(),
-            None => self.client.as_ref()?.secret.as_ref(),
-        }
+        self.client.as_ref()?.secret.as_ref()
     }
 }
 
@@ -334,75 +317,6 @@ pub(crate) fn is_issuer(url: &Url) -> bool {
     let is_secure = url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url));
     let has_user = !url.username().is_empty() || url.password().is_some();
     is_secure && !has_user && url.query().is_none() && url.fragment().is_none()
-}
-
-/// How a client proves who it is, with the `grant_type` of a token without a user.
-#[derive(Clone, Debug)]
-pub enum ClientAuthentication {
-    /// With a secret (`grant_type: client_credentials`).
-    Secret {
-        /// The id of the client (`client_id`).
-        id: String,
-        /// Its secret (`client_secret`).
-        secret: SecretString,
-    },
-    /// With assertions that it signs (`grant_type: client_credentials`).
-    PrivateKey {
-        /// The id of the client (`client_id`).
-        id: String,
-        /// Its private key, in PEM (`private_key`).
-        key: SecretString,
-    },
-    /// With an assertion that its platform has signed (`grant_type: …:jwt-bearer`).
-    Workload {
-        /// The id of the client (`client_id`), if it is registered.
-        id: Option<String>,
-        /// The assertion.
-        assertion: WorkloadAssertion,
-    },
-}
-
-/// A JSON Web Token that identifies a workload.
-#[derive(Clone, Debug)]
-pub enum WorkloadAssertion {
-    /// The token (`assertion`).
-    Text(SecretString),
-    /// A file with the token of the moment (`assertion_file`).
-    File(AbsPath),
-}
-
-impl ClientAuthentication {
-    /// Returns its secret, if the config contains it.
-    fn secret(&self) -> Option<&SecretString> {
-        match self {
-            Self::Secret { secret, .. } => Some(secret),
-            Self::PrivateKey { key, .. } => Some(key),
-            Self::Workload { assertion, .. } => match assertion {
-                WorkloadAssertion::Text(token) => Some(token),
-                WorkloadAssertion::File(_) => None,
-            },
-        }
-    }
-
-    /// Returns the id of the client and the file with its assertion, if it has them.
-    fn id_and_assertion_file(&self) -> (Option<&str>, Option<&AbsPath>) {
-        match self {
-            Self::Secret { id, .. } | Self::PrivateKey { id, .. } => (Some(id.as_str()), None),
-            Self::Workload { id, assertion } => match assertion {
-                WorkloadAssertion::Text(_) => (id.as_deref(), None),
-                WorkloadAssertion::File(path) => (id.as_deref(), Some(path)),
-            },
-        }
-    }
-}
-
-impl PartialEq for ClientAuthentication {
-    fn eq(&self, other: &Self) -> bool {
-        let secret = |one: &Self| one.secret().map(|text| text.expose_secret().to_owned());
-        core::mem::discriminant(self) == core::mem::discriminant(other)
-            && self.id_and_assertion_file() == other.id_and_assertion_file()
-            && secret(self) == secret(other)
-    }
 }
 
 /// The client that massgen is registered as at an authorization server.
@@ -424,7 +338,6 @@ impl PartialEq for RemoteServer {
             headers.map(copy).collect()
         };
         self.url == other.url
-            && self.protocol == other.protocol
             && self.addresses == other.addresses
             && self.oauth == other.oauth
             && headers(self) == headers(other)

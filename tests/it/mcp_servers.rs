@@ -9,6 +9,7 @@ use std::thread::spawn;
 
 use serde_json::{Value, json};
 
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp::{call_results, calls_of};
 use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{agent, team};
@@ -340,16 +341,9 @@ impl Drop for Remote {
 
 #[test]
 fn a_server_on_the_network_is_used() {
-    let newer = Remote::start("streamableHttp");
-    let older = Remote::start("sse");
-    for (host, port, path, keys) in [
-        ("127.0.0.1", newer.1, "mcp", ""),
-        ("localhost", newer.1, "mcp", "type: streamable-http, "),
-        ("127.0.0.1", older.1, "sse", "type: sse, "),
-        ("localhost", older.1, "sse", "type: streamable-http, "),
-        ("127.0.0.1", older.1, "sse", ""),
-    ] {
-        let url = format!("http://{host}:{port}/{path}");
+    let remote = Remote::start("streamableHttp");
+    for (host, keys) in [("127.0.0.1", ""), ("localhost", "type: streamable-http, ")] {
+        let url = format!("http://{host}:{}/mcp", remote.1);
         let server =
             format!("{{name: all, {keys}url: '{url}', security: {{allow_localhost: true}}}}");
         check(
@@ -366,6 +360,49 @@ fn a_server_on_the_network_is_used() {
                 ("mcp__all__get-roots-list", json!({}), ""),
             ],
         );
+    }
+}
+
+#[test]
+fn a_server_without_the_streamable_transport_is_reported() {
+    let refused = |status| ScriptedResponse::whole(status, &[], "what: is this?");
+    let message =
+        json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32600, "message": "not now"}});
+    let json = ["content-type: application/json"];
+    let unsupported = "it does not support streamable HTTP, the only transport that massgen has for \
+                       servers on the network: HTTP 405 Method Not Allowed";
+    for (answer, expected) in [
+        (refused("405 Method Not Allowed"), unsupported),
+        (refused("403 Forbidden"), "HTTP 403"),
+        (refused("500 Oh No"), "HTTP 500"),
+        (
+            ScriptedResponse::whole("302 Found", &["location: /new"], ""),
+            "HTTP 302",
+        ),
+        (
+            ScriptedResponse::whole("400 Bad Request", &json, message.to_string()),
+            "not now",
+        ),
+    ] {
+        let endpoint = Endpoint::start_with(move |_| answer.clone());
+        let server = format!(
+            "{{name: t, url: '{}/old', required: true, security: {{allow_localhost: true}}}}",
+            endpoint.server.url
+        );
+        let keys = format!("cwd: w1\nmcp_servers: [{server}]");
+        let finished = Project::new()
+            .file("team.yaml", team(&[agent("one", &keys, "- text: x")], ""))
+            .args(["--config", "team.yaml", "task"])
+            .failure(3);
+        let stderr = finished.stderr();
+        for expected in ["the server `t` cannot be used: ", expected] {
+            assert!(stderr.contains(expected), "{stderr}\n{expected}");
+        }
+        assert_eq!(events(&finished, "replied").len(), 0);
+        // Some answers may mean only that the newest protocol is not known.
+        let requests = endpoint.server.requests();
+        let is_post = |request: &ReceivedRequest| request.line == "POST /old";
+        assert!(requests.len() <= 3 && requests.iter().all(is_post));
     }
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::parse;
 
-use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse, StreamFeed};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 
 /// Prefix of every token, to search for in what is left behind.
 pub(crate) const TOKEN: &str = "token-of-the-user-";
@@ -30,14 +30,8 @@ pub(crate) struct OauthBehaviour {
     pub(crate) client: Option<(&'static str, &'static str)>,
     /// The scope that a call requires.
     pub(crate) wants_scope: Option<&'static str>,
-    /// The stream for its answers, if it supports only the older HTTP+SSE transport.
-    pub(crate) answers_in: Option<StreamFeed>,
     /// The authorization server that it announces instead of itself.
     pub(crate) authorized_by: Option<String>,
-    /// It rejects its first token when a tool is called.
-    pub(crate) is_forgetful: bool,
-    /// It rejects its first token at once, and cannot be reached for another one.
-    pub(crate) is_failing: bool,
 }
 
 /// Codes and tokens that it has issued.
@@ -165,33 +159,12 @@ fn answer(
             json_answer(&client)
         }
         ("GET", "/authorize") => authorize(query, behaviour, state),
-        ("POST", "/token") if behaviour.is_failing && state.issued_count > 0 => {
-            ScriptedResponse::whole("502 Bad Gateway", &[], "")
-        }
         ("POST", "/token") => token(request, behaviour, state),
-        ("GET", "/mcp") if behaviour.answers_in.is_some() => {
-            let stream = ScriptedResponse::stream().piece("event: endpoint\ndata: /message\n\n");
-            let stream = stream.follow(behaviour.answers_in.as_ref().unwrap());
-            turned_away(request, &host, state).unwrap_or(stream)
-        }
-        ("POST", "/message") if behaviour.answers_in.is_some() => {
-            let feed = behaviour.answers_in.as_ref().unwrap();
-            match tools(request, &host, behaviour, state) {
-                Ok(message) => {
-                    let event = message.map(|message| format!("data: {message}\n\n"));
-                    feed.piece(event.unwrap_or_else(|| ": nothing\n\n".to_owned()));
-                    ScriptedResponse::whole("202 Accepted", &[], "Accepted")
-                }
-                Err(refusal) => refusal,
-            }
-        }
-        ("POST", "/mcp") if behaviour.answers_in.is_none() => {
-            match tools(request, &host, behaviour, state) {
-                Ok(Some(message)) => json_answer(&message),
-                Ok(None) => ScriptedResponse::whole("202 Accepted", &[], ""),
-                Err(refusal) => refusal,
-            }
-        }
+        ("POST", "/mcp") => match tools(request, &host, behaviour, state) {
+            Ok(Some(message)) => json_answer(&message),
+            Ok(None) => ScriptedResponse::whole("202 Accepted", &[], ""),
+            Err(refusal) => refusal,
+        },
         _ => ScriptedResponse::whole("404 Not Found", &[], ""),
     }
 }
@@ -240,13 +213,12 @@ fn token(
             }
             scopes
         }
-        "client_credentials" => form.get("scope").cloned().unwrap_or_default(),
         _ if state.is_revoked => return refused("invalid_grant"),
         _ => String::new(),
     };
     state.issued_count += 1;
     let token = format!("{TOKEN}{}", state.issued_count);
-    state.valid = (!behaviour.is_failing).then(|| (token.clone(), scopes.clone()));
+    state.valid = Some((token.clone(), scopes.clone()));
     json_answer(&json!({
         "access_token": token,
         "token_type": "Bearer",
@@ -286,9 +258,6 @@ fn tools(
     let Some(id) = message.get("id") else {
         return Ok(None);
     };
-    if behaviour.is_forgetful && state.issued_count == 1 && message["method"] == "tools/call" {
-        return Err(unauthorized_response(host));
-    }
     let result = match message["method"].as_str().unwrap() {
         "initialize" => json!({
             "protocolVersion": "2025-06-18",

@@ -55,16 +55,6 @@ if "toolCalls" in context:
     calls = [tool(call["name"], **call.get("arguments", {})) for call in context["toolCalls"]]
 
 oauth = {key: context[key] for key in ("client_id", "client_secret") if key in context}
-is_own_client = True
-if scenario.startswith("auth/client-credentials-"):
-    oauth["grant_type"] = "client_credentials"
-    if "private_key_pem" in context:
-        oauth["private_key"] = context["private_key_pem"]
-elif scenario == "auth/wif-jwt-bearer":
-    oauth["grant_type"] = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-    oauth["assertion"] = context["valid_jwt"]
-else:
-    is_own_client = False
 if scenario == "auth/basic-cimd":
     oauth = {"client_id": "https://conformance-test.local/client-metadata.json"}
 
@@ -149,11 +139,9 @@ def offered(name):
 
 if scenario == "json-schema-2020-12-preservation":
     write_config([tool("json_schema_echo", schema=offered("json_schema_2020_12_tool"))])
-if scenario.startswith("auth/") and not is_own_client and login() != 0:
+if scenario.startswith("auth/") and login() != 0:
     sys.exit(1)
 code, said = run()
-if is_own_client and add_issuer(said):
-    code, said = run()
 words = lacking(said)
 if words is not None and login(*words) == 0:
     code, said = run()

@@ -34,13 +34,6 @@ pub(crate) fn login(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let server = find_server(&arguments.server, host, output)?;
-    if server.oauth.client_credentials.is_some() {
-        let name = &arguments.server.name;
-        let message = format!("`{name}` gets its token without a user and needs no sign-in");
-        return Err(
-            Error::new(ErrorKind::Config, message).with_hint("start a run: nothing is stored")
-        );
-    }
     let file = token_file(host)?;
     let runtime = runtime()?;
     let result = runtime.block_on(async {

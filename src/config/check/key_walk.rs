@@ -25,6 +25,8 @@ const KEYS_WITH_API_KEYS: &[&str] = &[
     commands::ENV.name(),
     servers::HEADERS.name(),
 ];
+/// The suggestion for the transport `sse` of an MCP server.
+const SSE_HINT: &str = "HTTP+SSE is not supported: use the streamable HTTP transport";
 /// The key in whose values every variable must be set: otherwise a server would receive its name.
 const SERVERS: &str = servers::KEY.name();
 /// The key of a workspace, and the variable with its path.
@@ -380,6 +382,9 @@ impl ConfigChecker<'_> {
         self.findings.push(match similar_name {
             Some(name) => error.with_suggestion(format!("did you mean `{name}`?")),
             None if name == commands::MODE.name() => error.with_suggestion(ELSEWHERE_HINT),
+            None if name == servers::TYPE.name() && value == quote("sse") => {
+                error.with_suggestion(SSE_HINT)
+            }
             None => error,
         });
     }

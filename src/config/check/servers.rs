@@ -18,8 +18,8 @@ use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, server
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_PLACEHOLDER, InstanceSharing,
-    PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
-    ServerNeed, ServerProgram, ServerTransport, URL_INTO_PRIVATE_NETWORK, URL_TO_METADATA_SERVICE,
+    PackageRequest, ProgramPlace, RemoteServer, ServerConfig, ServerDirectory, ServerNeed,
+    ServerProgram, ServerTransport, URL_INTO_PRIVATE_NETWORK, URL_TO_METADATA_SERVICE,
     URL_TO_RESERVED_ADDRESS, URL_TO_THIS_MACHINE,
 };
 use crate::permissions::grant::Permission;
@@ -532,11 +532,6 @@ impl ConfigChecker<'_> {
         }
         Some(RemoteServer {
             url: url?,
-            protocol: if entry.has_text(&servers::TYPE, "sse") {
-                RemoteProtocol::Sse
-            } else {
-                RemoteProtocol::Streamable
-            },
             headers: self.headers(entry),
             addresses,
             oauth: self.oauth(entry),

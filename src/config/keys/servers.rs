@@ -23,9 +23,9 @@ section! {
     const NAME = ["name"] text();
 
     /// The transport: a program that massgen starts, or a remote server (`http` is
-    /// `streamable-http`). Default: from `url` or `command`. `sse` is the older protocol, which is
-    /// also the fallback for servers without `streamable-http`.
-    const TYPE = ["type"] one_of(&["stdio", "streamable-http", "http", "sse"]);
+    /// `streamable-http`). Default: from `url` or `command`. HTTP+SSE, the older transport (`sse`),
+    /// is not supported.
+    const TYPE = ["type"] one_of(&["stdio", "streamable-http", "http"]);
 
     /// The program of a `stdio` server, or several words with its first arguments.
     const COMMAND = ["command"] text().in_found(NeedsNamedConfig("starts a program"));

@@ -24,7 +24,6 @@ use crate::path::AbsPath;
 use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerOperation;
 use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
-use crate::world::mcp::client_credentials::AccessTokenSource;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::client_transport::ClientTransport;
 use crate::world::mcp::credentials::Credentials;
@@ -36,8 +35,8 @@ use crate::world::mcp::program_host::PreparedPlace;
 use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
 use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
-use crate::world::mcp::request_headers::CredentialSource;
-use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
+use crate::world::mcp::request_headers::has_authorization;
+use crate::world::mcp::server_failure::FailureCause;
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
@@ -222,8 +221,7 @@ impl McpClient {
         tokens: Option<ServerTokens>,
         listener: Option<ServerListener>,
     ) -> Result<Self, McpClientError> {
-        let source = CredentialSource::for_server(remote);
-        let tokens = tokens.filter(|_| source == CredentialSource::SignIn);
+        let tokens = tokens.filter(|_| !has_authorization(remote));
         let credentials = Credentials::new(remote, tokens.clone());
         let connection = Self::connect_with_credentials(remote, tokens, listener, &credentials);
         connection.await.map_err(|error| error.redact(&credentials))
@@ -245,17 +243,7 @@ impl McpClient {
         };
         // What a refused request means: a token may have had to be refreshed or replaced.
         let refusal_cause: Box<dyn Fn() -> FailureCause + Send + Sync>;
-        let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
-            let sent_secrets = credentials.client_secrets();
-            let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
-            let token_error = |unusable: UnusableServer| {
-                McpClientError::new(unusable.cause, quote_server(&unusable.reason))
-            };
-            source.token().await.map_err(token_error)?;
-            let token_source = source.clone();
-            refusal_cause = Box::new(move || token_source.failure_cause());
-            RequestAuthorization::Client(client, source)
-        } else if let Some((manager, http)) = sign_in {
+        let authorization = if let Some((manager, http)) = sign_in {
             refusal_cause = Box::new(move || http.failure_cause());
             RequestAuthorization::User(AuthClient::new(client, manager))
         } else {
@@ -640,11 +628,12 @@ pub(in crate::world) fn log_filter(path: AbsPath, redactor: Redactor) -> StderrF
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test looks at the logs that it makes"
-)]
 mod tests {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "a test looks at the logs that it makes"
+    )]
+
     use std::fs;
 
     use secrecy::SecretString;

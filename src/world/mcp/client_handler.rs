@@ -7,15 +7,16 @@
     reason = "servers ask for roots all the same, and the newest protocol has nothing in their place"
 )]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, Implementation, JsonObject, ListRootsResult,
-    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities,
+    ElicitationCapability, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
+    ProtocolVersion, Root, RootsCapabilities,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Map, Value};
@@ -49,8 +50,6 @@ const QUESTION_CHARS_MAX: usize = 1000;
 #[derive(Debug)]
 pub(super) struct McpClientHandler {
     roots: Vec<Root>,
-    /// The protocol extension that the client announces to the server.
-    extension: Option<&'static str>,
     listener: Option<ServerListener>,
     /// The calls in progress, with the receivers of their progress.
     routes: Arc<ProgressRoutes>,
@@ -94,21 +93,12 @@ impl McpClientHandler {
         let root = |path: &AbsPath| Url::from_file_path(path.as_path()).ok().map(Root::new);
         Self {
             roots: roots.iter().filter_map(root).collect(),
-            extension: None,
             listener,
             routes: Arc::default(),
             progress_count: AtomicUsize::default(),
             last_progress: Mutex::default(),
             form_count: AtomicU32::default(),
             form_lock: AsyncMutex::default(),
-        }
-    }
-
-    /// Adds an extension of the protocol.
-    pub(super) fn with_extension(self, name: &'static str) -> Self {
-        Self {
-            extension: Some(name),
-            ..self
         }
     }
 
@@ -166,10 +156,7 @@ impl McpClientHandler {
     /// Returns whether another progress message may be passed on now; if so, counts it.
     fn allow_message(&self) -> bool {
         let now = Instant::now();
-        let mut last_time = self
-            .last_progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut last_time = self.last_progress.lock();
         let is_due = last_time.is_none_or(|last| now.duration_since(last) >= PROGRESS_INTERVAL_MIN);
         if is_due {
             *last_time = Some(now);
@@ -183,10 +170,6 @@ impl ClientHandler for McpClientHandler {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(RootsCapabilities::default());
         capabilities.elicitation = Some(ElicitationCapability::new());
-        let extension = self
-            .extension
-            .map(|name| (name.to_owned(), JsonObject::new()));
-        capabilities.extensions = extension.map(|extension| [extension].into());
         let massgen = Implementation::new("massgen", env!("CARGO_PKG_VERSION"));
         // The newest version with a handshake; `lifecycle` offers the one without.
         let version = ProtocolVersion::V_2025_11_25;

@@ -12,7 +12,6 @@ use tokio::net::unix::pipe;
 
 use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::remote_client::{RemoteHttpClient, RemoteHttpError};
-use crate::world::mcp::sse::{SseTransport, SseTransportError};
 
 /// A connection with a server.
 pub(super) enum ClientTransport {
@@ -20,8 +19,6 @@ pub(super) enum ClientTransport {
     Pipes(AsyncRwTransport<RoleClient, BoundedLines<pipe::Receiver>, pipe::Sender>),
     /// Over Streamable HTTP.
     Http(StreamableHttpClientTransport<RemoteHttpClient>),
-    /// Over HTTP in the older protocol.
-    Sse(SseTransport),
 }
 
 /// Why a message could not be sent to a server. The causes are those of the inner error, which is
@@ -34,9 +31,6 @@ pub(super) enum ClientTransportError {
     /// A request failed.
     #[error(transparent)]
     Http(#[from] RemoteHttpError),
-    /// A request of the older protocol failed.
-    #[error(transparent)]
-    Sse(#[from] SseTransportError),
 }
 
 impl Transport<RoleClient> for ClientTransport {
@@ -49,7 +43,6 @@ impl Transport<RoleClient> for ClientTransport {
         let sending: BoxFuture<'static, _> = match self {
             Self::Pipes(pipes) => Box::pin(pipes.send(message).err_into()),
             Self::Http(http) => Box::pin(http.send(message).err_into()),
-            Self::Sse(sse) => Box::pin(sse.send(message).err_into()),
         };
         sending
     }
@@ -58,7 +51,6 @@ impl Transport<RoleClient> for ClientTransport {
         match self {
             Self::Pipes(pipes) => pipes.receive().await,
             Self::Http(http) => http.receive().await,
-            Self::Sse(sse) => sse.receive().await,
         }
     }
 
@@ -66,7 +58,6 @@ impl Transport<RoleClient> for ClientTransport {
         match self {
             Self::Pipes(pipes) => pipes.close().await?,
             Self::Http(http) => http.close().await?,
-            Self::Sse(sse) => sse.close().await?,
         }
         Ok(())
     }

@@ -2,41 +2,29 @@
 //! message of the server before it is read by anything else.
 
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
-use secrecy::ExposeSecret;
 
 use crate::config::servers::RemoteServer;
-use crate::world::mcp::sent_secrets::SentSecrets;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::store::redact::Redactor;
 
 /// The credentials sent to a server; none for a program. A clone is the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credentials {
-    headers: Redactor,
+    config: Redactor,
     tokens: Option<ServerTokens>,
-    /// The secrets of massgen itself as a client, and its own tokens.
-    client_secrets: SentSecrets,
 }
 
 impl Credentials {
     /// Returns the credentials for a remote server: those in `headers`, the user's tokens, and the
     /// secret of the client with which they are refreshed.
     pub(super) fn new(remote: &RemoteServer, tokens: Option<ServerTokens>) -> Self {
-        let client_secrets = SentSecrets::default();
         let client = remote.oauth.client.as_ref();
-        if let Some(secret) = client.and_then(|client| client.secret.as_ref()) {
-            client_secrets.insert(secret.expose_secret());
-        }
+        let client_secret = client.and_then(|client| client.secret.clone());
+        let config_secrets = remote.credentials().into_iter().chain(client_secret);
         Self {
-            headers: Redactor::new(remote.credentials()),
+            config: Redactor::new(config_secrets.collect()),
             tokens,
-            client_secrets,
         }
-    }
-
-    /// Returns the secrets of a client that acts for itself, to which its tokens are added.
-    pub(super) fn client_secrets(&self) -> &SentSecrets {
-        &self.client_secrets
     }
 
     /// Redacts the credentials from `text`.
@@ -67,13 +55,9 @@ impl Credentials {
         serde_json::from_value(value).ok()
     }
 
-    fn redactors(&self) -> [Redactor; 3] {
+    fn redactors(&self) -> [Redactor; 2] {
         let token_redactor = self.tokens.as_ref().map(ServerTokens::redactor);
-        [
-            self.headers.clone(),
-            token_redactor.unwrap_or_default(),
-            self.client_secrets.redactor(),
-        ]
+        [self.config.clone(), token_redactor.unwrap_or_default()]
     }
 }
 
@@ -84,7 +68,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::config::servers::{AddressPolicy, OauthClient, OauthConfig, RemoteProtocol};
+    use crate::config::servers::{AddressPolicy, OauthClient, OauthConfig};
 
     #[test]
     fn the_secret_of_the_client_of_a_user_is_redacted() {
@@ -95,7 +79,6 @@ mod tests {
         };
         let server = RemoteServer {
             url: Url::parse("https://tools.example/mcp").unwrap(),
-            protocol: RemoteProtocol::Streamable,
             headers: BTreeMap::new(),
             addresses: AddressPolicy::default(),
             oauth: OauthConfig {

@@ -34,7 +34,7 @@ pub(super) async fn sign_in_metadata(
 }
 
 /// Gets the metadata of an authorization server from itself.
-pub(super) async fn issuer_metadata(
+async fn issuer_metadata(
     http: &GuardedHttpClient,
     issuer: &Url,
 ) -> Result<AuthorizationMetadata, String> {
@@ -55,7 +55,7 @@ pub(super) async fn issuer_metadata(
 
 /// Returns the issuer that was discovered, if it may receive the credentials: it is the one that
 /// the config names, or else has the origin of the server at `url`.
-pub(super) fn checked_issuer(
+fn checked_issuer(
     url: &Url,
     configured_issuer: Option<&Url>,
     discovered: Option<&str>,

@@ -16,13 +16,11 @@ mod client_handler;
 mod guarded_resolver;
 mod guarded_http;
 mod issuer_metadata;
-mod client_credentials;
 mod event_stream;
 pub(crate) mod message_size;
 mod pending_replies;
 pub(crate) mod tool_server;
 mod remote_client;
-mod sse;
 mod client_transport;
 mod watched_transport;
 mod lifecycle;
@@ -34,11 +32,12 @@ pub(in crate::world) mod python_host;
 pub mod tool_content;
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::config::ToolFilter;
@@ -60,9 +59,9 @@ use crate::world::mcp::lifecycle::HandshakeChoice;
 use crate::world::mcp::packages::{InstalledProgram, PackageStore};
 use crate::world::mcp::program_host::LaunchPlace;
 use crate::world::mcp::progress::ServerProgressSender;
-use crate::world::mcp::request_headers::CredentialSource;
+use crate::world::mcp::request_headers::has_authorization;
 use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
-use crate::world::mcp::sign_in::{scope_options, shell_safe_scopes};
+use crate::world::mcp::sign_in::scope_options;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::tool_list_cache::ToolListCache;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
@@ -149,7 +148,7 @@ pub struct ConnectionPool(Arc<Mutex<Vec<Arc<ConnectionSlot>>>>);
 impl ConnectionPool {
     /// Returns the slot of a server: the common one, if the server is shared.
     fn slot(&self, setup: ServerSetup) -> Arc<ConnectionSlot> {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.lock();
         let config = &setup.config;
         let has_same_config = |slot: &&Arc<ConnectionSlot>| Arc::ptr_eq(&slot.setup.config, config);
         if let Some(slot) = slots.iter().find(has_same_config) {
@@ -238,7 +237,7 @@ impl McpServers {
 
     /// Returns the tools that the agent may use, as far as they are known.
     pub fn catalogue(&self) -> Arc<ToolCatalogue> {
-        Arc::clone(&self.lock_catalogue())
+        Arc::clone(&self.0.catalogue.lock())
     }
 
     /// Returns whether calls that change something outside may be made.
@@ -351,7 +350,7 @@ impl McpServers {
         let mut notes = Vec::new();
         let mut has_changed = false;
         for handle in &self.0.handles {
-            let client = handle.slot.lock_client().clone();
+            let client = handle.slot.client.lock().clone();
             let seen_changes = handle.seen_changes.load(Ordering::Relaxed);
             if let Some(client) = client.filter(|client| {
                 client.tool_change_count() != seen_changes && seen_changes != IGNORED_CHANGES
@@ -420,7 +419,7 @@ impl McpServers {
     /// Rebuilds the catalogue from the known tools, and returns notes on those that are left out.
     fn rebuild_catalogue(&self) -> Vec<String> {
         // Of two that rebuild it at the same time, the later one knows all tools.
-        let mut current_catalogue = self.lock_catalogue();
+        let mut current_catalogue = self.0.catalogue.lock();
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for handle in &self.0.handles {
             let config = &handle.slot.setup.config;
@@ -444,11 +443,6 @@ impl McpServers {
         let excludes = |entry: &String| *entry == tool.offer.name || *entry == tool.name;
         let is_allowed = allowed.as_ref().is_none_or(|list| list.iter().any(allows));
         is_allowed && !excluded.iter().any(excludes)
-    }
-
-    fn lock_catalogue(&self) -> MutexGuard<'_, Arc<ToolCatalogue>> {
-        let catalogue = &self.0.catalogue;
-        catalogue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -516,12 +510,12 @@ impl ConnectionSlot {
         launcher: ServerLauncher<'_>,
     ) -> Result<Arc<McpClient>, UnusableServer> {
         let mut starts = self.starts.lock().await;
-        let known_client = self.lock_client().clone();
+        let known_client = self.client.lock().clone();
         if let Some(client) = known_client.filter(|client| client.is_open()) {
             return Ok(client);
         }
         let name = self.setup.config.name();
-        let closed_client = self.lock_client().take();
+        let closed_client = self.client.lock().take();
         if starts.count >= STARTS_MAX {
             let exit_report = match closed_client {
                 Some(client) => client.exit_report().await,
@@ -548,7 +542,7 @@ impl ConnectionSlot {
         };
         starts.last_failure = open_result.as_ref().err().map(|unusable| unusable.cause);
         let client = Arc::new(open_result?);
-        *self.lock_client() = Some(Arc::clone(&client));
+        *self.client.lock() = Some(Arc::clone(&client));
         Ok(client)
     }
 
@@ -556,12 +550,8 @@ impl ConnectionSlot {
     async fn close(&self) {
         let mut starts = self.starts.lock().await;
         *starts = StartHistory::default();
-        let closed_client = self.lock_client().take();
+        let closed_client = self.client.lock().take();
         drop(closed_client);
-    }
-
-    fn lock_client(&self) -> MutexGuard<'_, Option<Arc<McpClient>>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
@@ -650,33 +640,20 @@ impl ConnectionSlot {
             McpClientError::Gone => return "it has ended".to_owned(),
             McpClientError::SignInRequired(scopes) => scopes,
         };
-        match (self.credential_source(), scopes) {
-            (CredentialSource::Headers, _) => "it rejects the credentials in `headers`".to_owned(),
-            (CredentialSource::Client, None) => {
-                "it rejects the token that it is sent for the client in `oauth`".to_owned()
-            }
-            (CredentialSource::Client, Some(scopes)) => {
-                let problem = "it requires more scopes than the client in `oauth` has";
-                match shell_safe_scopes(&scopes).join(", ").as_str() {
-                    "" => format!("{problem}, and names none that can be shown"),
-                    scopes => format!("{problem}; add them to its `scopes`: {scopes}"),
-                }
-            }
-            (CredentialSource::SignIn, None) => format!(
+        let has_token_in_headers = match &self.setup.config.transport {
+            ServerTransport::Remote(remote) => has_authorization(remote),
+            ServerTransport::Program(_) => false,
+        };
+        match scopes {
+            _ if has_token_in_headers => "it rejects the credentials in `headers`".to_owned(),
+            None => format!(
                 "it requires authentication: sign in with `massgen mcp login {name}`, or add its \
                  token to `headers`"
             ),
-            (CredentialSource::SignIn, Some(scopes)) => format!(
+            Some(scopes) => format!(
                 "it requires more scopes: sign in again with `massgen mcp login {name}{}`",
                 scope_options(&scopes)
             ),
-        }
-    }
-
-    fn credential_source(&self) -> CredentialSource {
-        match &self.setup.config.transport {
-            ServerTransport::Remote(remote) => CredentialSource::for_server(remote),
-            ServerTransport::Program(_) => CredentialSource::SignIn,
         }
     }
 }

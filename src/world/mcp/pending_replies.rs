@@ -1,8 +1,9 @@
 //! Limits the replies to a peer that it has not received: a peer that sends requests without reading
 //! the replies is not read from until it reads them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::{JsonRpcMessage, RequestId};
 use tokio::sync::Notify;
 
@@ -27,18 +28,14 @@ struct PendingReplyState {
 }
 
 impl PendingReplies {
-    fn lock(&self) -> MutexGuard<'_, PendingReplyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records a request of the peer.
     pub(super) fn record_request(&self, id: &RequestId) {
-        self.lock().unanswered.push(id.clone());
+        self.state.lock().unanswered.push(id.clone());
     }
 
     /// Records that a request was cancelled: no reply will follow, unless it is being sent already.
     pub(super) fn record_cancellation(&self, id: &RequestId) {
-        self.lock().remove_request(id);
+        self.state.lock().remove_request(id);
         self.changed.notify_one();
     }
 
@@ -53,7 +50,7 @@ impl PendingReplies {
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         id.map(|id| {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.remove_request(id);
             state.in_transit = state.in_transit.saturating_add(1);
             ReplyInTransit(Arc::clone(self))
@@ -64,7 +61,7 @@ impl PendingReplies {
     pub(super) async fn wait_until_below_limit(&self) {
         loop {
             let change = self.changed.notified();
-            let count = self.lock().count();
+            let count = self.state.lock().count();
             if count < PENDING_REPLIES_MAX {
                 return;
             }
@@ -79,7 +76,7 @@ pub(super) struct ReplyInTransit(Arc<PendingReplies>);
 
 impl Drop for ReplyInTransit {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.in_transit = state.in_transit.saturating_sub(1);
         self.0.changed.notify_one();
     }

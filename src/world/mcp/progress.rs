@@ -1,8 +1,9 @@
 //! Progress that a server reports about a call, on its way to the caller of massgen that waits for
 //! that call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::ProgressNotificationParam;
 use tokio::sync::mpsc;
 
@@ -61,7 +62,7 @@ impl ProgressRoutes {
         self: &Arc<Self>,
         sender: Option<&ServerProgressSender>,
     ) -> CallInProgress {
-        let mut calls = self.lock();
+        let mut calls = self.0.lock();
         let number = calls.next_number;
         calls.next_number = number.wrapping_add(1);
         calls.count = calls.count.saturating_add(1);
@@ -77,7 +78,7 @@ impl ProgressRoutes {
     /// Passes a step on, if there is only one call that it can be about. A step that the caller is
     /// too slow for is dropped.
     pub(super) fn report(&self, step: &ProgressNotificationParam) {
-        let calls = self.lock();
+        let calls = self.0.lock();
         if let (1, [(_, sender)]) = (calls.count, calls.senders.as_slice()) {
             let message = step.message.as_deref();
             let step = ServerProgressStep {
@@ -88,15 +89,11 @@ impl ProgressRoutes {
             drop(sender.0.try_send(step));
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, CallsInProgress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for CallInProgress {
     fn drop(&mut self) {
-        let mut calls = self.routes.lock();
+        let mut calls = self.routes.0.lock();
         calls.count = calls.count.saturating_sub(1);
         calls.senders.retain(|(number, _)| *number != self.number);
     }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService};
-use rmcp::transport::auth::{AuthError, EXTENSION_OAUTH_CLIENT_CREDENTIALS};
 use rmcp::transport::streamable_http_client::{
     InsufficientScopeError, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
-use crate::config::servers::{ClientAuthentication, RemoteProtocol, RemoteServer};
+use crate::config::servers::RemoteServer;
 use crate::world::io::http::{causes, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
@@ -21,15 +20,13 @@ use crate::world::mcp::guarded_resolver::refused_address;
 use crate::world::mcp::lifecycle::{HandshakeChoice, begin, has_misunderstood, transport_error};
 use crate::world::mcp::remote_client::{RemoteHttpClient, RemoteHttpError};
 use crate::world::mcp::request_headers::headers;
-use crate::world::mcp::sse::{SseTransport, SseTransportError};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// Status codes with which a server reports that it does not support Streamable HTTP.
 const UNSUPPORTED_STATUSES: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 
-/// Begins a connection with a server through `client`, in the protocol that the config names. If
-/// the server does not support Streamable HTTP, the older protocol is used. `tool_change_count`
-/// counts how often its tools have changed; `credentials` are redacted from its messages.
+/// Begins a connection with a server through `client`. `tool_change_count` counts how often its
+/// tools have changed; `credentials` are redacted from its messages.
 pub(super) async fn initialize_remote(
     remote: &RemoteServer,
     client: RemoteHttpClient,
@@ -37,45 +34,24 @@ pub(super) async fn initialize_remote(
     tool_change_count: &Arc<AtomicUsize>,
     credentials: &Credentials,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
-    let new_handler = || {
+    let begin_with = |choice| {
         // Roots are paths of this machine, which a remote server cannot reach.
         let handler = McpClientHandler::new(&[], listener.cloned());
-        match &remote.oauth.client_credentials {
-            Some(ClientAuthentication::Secret { .. } | ClientAuthentication::PrivateKey { .. }) => {
-                handler.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS)
-            }
-            // The extension for workloads is a draft.
-            Some(ClientAuthentication::Workload { .. }) | None => handler,
-        }
+        let connection = streamable_transport(remote, client.clone());
+        let transport = WatchedTransport::new(connection, tool_change_count, credentials);
+        begin(handler, transport, choice)
     };
-    let mut http_status = None;
-    if remote.protocol == RemoteProtocol::Streamable {
-        let begin_with = |choice| {
-            let connection = streamable_transport(remote, client.clone());
-            let transport = WatchedTransport::new(connection, tool_change_count, credentials);
-            begin(new_handler(), transport, choice)
-        };
-        let mut handshake = begin_with(HandshakeChoice::Newest).await;
-        if handshake.as_ref().is_err_and(may_be_older) {
-            handshake = begin_with(HandshakeChoice::Initialize).await;
-        }
-        match handshake {
-            Ok(service) => return Ok(service),
-            Err(error) => {
-                http_status =
-                    Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);
-            }
-        }
+    let mut handshake = begin_with(HandshakeChoice::Newest).await;
+    if handshake.as_ref().is_err_and(may_be_older) {
+        handshake = begin_with(HandshakeChoice::Initialize).await;
     }
-    let events = SseTransport::open(remote, client).await.map_err(|error| {
-        let error = ClientInitializeError::transport::<WatchedTransport>(error.into(), "sse");
-        connect_error(&error).explain_missing_sse(http_status)
-    })?;
-    let connection = ClientTransport::Sse(events);
-    let transport = WatchedTransport::new(connection, tool_change_count, credentials);
-    begin(new_handler(), transport, HandshakeChoice::Initialize)
-        .await
-        .map_err(|error| connect_error(&error))
+    handshake.map_err(|error| match unsupported_status(&error) {
+        Some(status) => RemoteConnectError::Failed(format!(
+            "it does not support streamable HTTP, the only transport that massgen has for servers \
+             on the network: {status}"
+        )),
+        None => connect_error(&error),
+    })
 }
 
 /// Returns whether a server may know only the older handshake: it misunderstood the first message,
@@ -145,11 +121,8 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
 /// for it, or the address is not allowed.
 pub(super) fn refusal(error: &DynamicTransportError) -> Option<String> {
     match error.error.downcast_ref()? {
-        ClientTransportError::Http(error)
-        | ClientTransportError::Sse(SseTransportError::Request(error)) => refused_request(error),
-        ClientTransportError::Sse(SseTransportError::Refused(reason)) => Some(reason.clone()),
-        ClientTransportError::Sse(SseTransportError::Message(_))
-        | ClientTransportError::Pipes(_) => None,
+        ClientTransportError::Http(error) => refused_request(error),
+        ClientTransportError::Pipes(_) => None,
     }
 }
 
@@ -158,20 +131,11 @@ fn refused_request(error: &RemoteHttpError) -> Option<String> {
     if let StreamableHttpError::Client(error) = error {
         refused_address(error).map(str::to_owned)
     } else if let StreamableHttpError::Auth(error) = error {
-        Some(token_failure(error))
+        Some(root_cause(error).to_string())
     } else if let StreamableHttpError::ReservedHeaderConflict(_) = error {
         Some(error.to_string())
     } else {
         None
-    }
-}
-
-/// Returns why massgen could not get a token.
-fn token_failure(error: &AuthError) -> String {
-    if let AuthError::ClientCredentialsError(reason) = error {
-        reason.clone()
-    } else {
-        root_cause(error).to_string()
     }
 }
 
@@ -189,22 +153,4 @@ pub(super) enum RemoteConnectError {
     Refused(String),
     /// For another reason.
     Failed(String),
-}
-
-impl RemoteConnectError {
-    /// Returns the error with the explanation that the server does not support SSE. `http_status`
-    /// is its reply to Streamable HTTP, if that was tried before.
-    fn explain_missing_sse(self, http_status: Option<String>) -> Self {
-        let explain = |reason: String| match http_status {
-            Some(http_status) => {
-                format!("it supports neither streamable HTTP nor SSE: {http_status}; {reason}")
-            }
-            None => format!("it does not support SSE: {reason}"),
-        };
-        match self {
-            Self::Failed(reason) => Self::Failed(explain(reason)),
-            Self::Refused(reason) => Self::Refused(explain(reason)),
-            sign_in @ Self::SignIn { .. } => sign_in,
-        }
-    }
 }

@@ -21,7 +21,6 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream_of_rmcp::{Error as SseError, Sse};
 
 use crate::world::mcp::MESSAGE_BYTES_MAX;
-use crate::world::mcp::client_credentials::AccessTokenSource;
 use crate::world::mcp::event_stream::EventStreamState;
 use crate::world::mcp::message_size::bounded_events;
 
@@ -33,8 +32,6 @@ pub(super) type RemoteHttpError = StreamableHttpError<reqwest::Error>;
 pub(super) enum RequestAuthorization {
     /// By the headers from the config, if at all.
     Headers(Client),
-    /// By tokens that massgen gets as a client that acts for itself.
-    Client(Client, AccessTokenSource),
     /// By the tokens of the user, who has signed in.
     User(AuthClient<Client>),
 }
@@ -57,27 +54,16 @@ impl RemoteHttpClient {
     }
 }
 
-/// Sends `$request` through `$client`, the client of `$authorization`, with its `$token` if massgen
-/// has one of its own.
+/// Sends `$request` through `$client`, the client of `$authorization`.
 macro_rules! send_authorized {
-    ($authorization:expr, |$client:ident, $token:ident| $request:expr) => {
+    ($authorization:expr, |$client:ident| $request:expr) => {
         match $authorization {
-            RequestAuthorization::Headers($client) => {
-                let $token = None;
-                $request.await
-            }
-            RequestAuthorization::Client($client, tokens) => {
-                tokens.authorize(|$token| $request).await
-            }
-            RequestAuthorization::User($client) => {
-                let $token = None;
-                $request.await
-            }
+            RequestAuthorization::Headers($client) => $request.await,
+            RequestAuthorization::User($client) => $request.await,
         }
     };
 }
 
-// `_token` is that of the transport's config, which has none: `send_authorized` passes the tokens.
 impl StreamableHttpClient for RemoteHttpClient {
     type Error = reqwest::Error;
 
@@ -99,13 +85,11 @@ impl StreamableHttpClient for RemoteHttpClient {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
-        _token: Option<String>,
+        token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, RemoteHttpError> {
-        let reply = send_authorized!(&self.authorization, |client, token| {
-            let (uri, message) = (Arc::clone(&uri), message.clone());
-            let (session, headers) = (session.clone(), headers.clone());
+        let reply = send_authorized!(&self.authorization, |client| {
             client.post_message_with_response_limits(uri, message, session, token, headers, limits)
         })?;
         if let StreamableHttpPostResponse::Json(_, Some(_))
@@ -125,12 +109,11 @@ impl StreamableHttpClient for RemoteHttpClient {
         &self,
         uri: Arc<str>,
         session: Arc<str>,
-        _token: Option<String>,
+        token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), RemoteHttpError> {
-        send_authorized!(&self.authorization, |client, token| {
-            let (uri, session) = (Arc::clone(&uri), Arc::clone(&session));
-            client.delete_session(uri, session, token, headers.clone())
+        send_authorized!(&self.authorization, |client| {
+            client.delete_session(uri, session, token, headers)
         })
     }
 
@@ -152,13 +135,11 @@ impl StreamableHttpClient for RemoteHttpClient {
         uri: Arc<str>,
         session: Option<Arc<str>>,
         last_event: Option<String>,
-        _token: Option<String>,
+        token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
         bytes_max: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RemoteHttpError> {
-        let events = send_authorized!(&self.authorization, |client, token| {
-            let (uri, session) = (Arc::clone(&uri), session.clone());
-            let (last_event, headers) = (last_event.clone(), headers.clone());
+        let events = send_authorized!(&self.authorization, |client| {
             client.get_stream_with_max_sse_event_size(
                 uri, session, last_event, token, headers, bytes_max,
             )

@@ -1,4 +1,4 @@
-//! The headers that the config gives for a remote server, and where its credentials come from.
+//! The headers that the config gives for a remote server.
 
 use std::str::FromStr;
 
@@ -20,27 +20,8 @@ where
     remote.headers.iter().filter_map(header).collect()
 }
 
-/// Where the credentials for a remote server come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CredentialSource {
-    /// The config contains them in `headers`.
-    Headers,
-    /// massgen gets tokens as a client that acts for itself (`oauth` in the config).
-    Client,
-    /// The user signs in.
-    SignIn,
-}
-
-impl CredentialSource {
-    /// Returns the source for a server; `headers` win.
-    pub(super) fn for_server(remote: &RemoteServer) -> Self {
-        let mut names = remote.headers.keys();
-        if names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str())) {
-            Self::Headers
-        } else if remote.oauth.client_credentials.is_some() {
-            Self::Client
-        } else {
-            Self::SignIn
-        }
-    }
+/// Returns whether the headers from the config contain the credentials, so that nobody signs in.
+pub(super) fn has_authorization(remote: &RemoteServer) -> bool {
+    let mut names = remote.headers.keys();
+    names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
 }

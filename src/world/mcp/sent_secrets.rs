@@ -1,7 +1,9 @@
 //! Secrets that were sent to a server or its authorization server, to be redacted from what they
 //! send back. Others use the redactor; the secrets cannot be read from here.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::world::store::redact::Redactor;
 
@@ -12,13 +14,13 @@ pub(super) struct SentSecrets(Arc<Mutex<Redactor>>);
 impl SentSecrets {
     /// Adds a secret.
     pub(super) fn insert(&self, secret: &str) {
-        let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = self.0.lock();
         secrets.insert(secret);
     }
 
     /// Returns a redactor for the secrets so far.
     pub(super) fn redactor(&self) -> Redactor {
-        let secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let secrets = self.0.lock();
         secrets.clone()
     }
 }

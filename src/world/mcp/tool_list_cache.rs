@@ -1,7 +1,9 @@
 //! The tools that the MCP servers of a run have listed, so that a server lists them once for all
 //! agents, and which servers are left out of the run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::config::servers::ServerConfig;
 use crate::tools::served::offer::ServerToolDescription;
@@ -23,7 +25,7 @@ impl ToolListCache {
     /// Returns whether a server is left out of the run because it failed when its tools were first
     /// needed.
     pub fn is_left_out(&self, config: &Arc<ServerConfig>) -> bool {
-        let lists = self.lock();
+        let lists = self.0.lock();
         lists
             .iter()
             .any(|cached| cached.is_left_out && Arc::ptr_eq(&cached.config, config))
@@ -32,7 +34,7 @@ impl ToolListCache {
     /// Returns the tools that a server last listed, which are none if it is left out of the run;
     /// `None` if it has not listed any yet.
     pub(super) fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
-        let lists = self.lock();
+        let lists = self.0.lock();
         let mut same_config = lists
             .iter()
             .filter(|cached| Arc::ptr_eq(&cached.config, config));
@@ -58,12 +60,8 @@ impl ToolListCache {
     }
 
     fn replace(&self, list: CachedToolList) {
-        let mut lists = self.lock();
+        let mut lists = self.0.lock();
         lists.retain(|cached| !Arc::ptr_eq(&cached.config, &list.config));
         lists.push(list);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<CachedToolList>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
