@@ -6,7 +6,8 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::ModelSession;
-use crate::backend::{AvailableModel, BackendError, BackendErrorKind};
+use crate::backend::available_model::AvailableModel;
+use crate::backend::{BackendError, BackendErrorKind};
 use crate::event::RunEvent;
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;

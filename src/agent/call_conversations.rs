@@ -21,7 +21,7 @@ use crate::agent::recorded_conversation::{RecordedConversation, RecordedSubagent
 use crate::agent::separate_requests::AskedAgent;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::backend::conversation::Conversation;
 use crate::event::{Event, SubagentEvent, SubagentStatus};
 use crate::id::{AgentId, SubagentId};
@@ -34,7 +34,7 @@ use crate::tools::workflow::{ModelCall, parse_model_call};
 use crate::world::access::gate::Gate;
 use crate::world::exec::subagents::SubagentReport;
 use crate::world::io::clock::milliseconds;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 /// Maximum number of events of one conversation that wait to be forwarded.
 const EVENTS_WAITING_MAX: usize = 64;

@@ -11,7 +11,7 @@ use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::recorded_conversation::SubagentEnding;
 use crate::agent::vendor_tools::{CountingBackend, VendorRequestCount};
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::backend::remote::media::{MediaClient, MediaRequest};
 use crate::event::SubagentStatus;
 use crate::id::SubagentId;

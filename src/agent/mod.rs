@@ -40,7 +40,7 @@ use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
 use crate::agent::subagents::SubagentSetup;
 use crate::agent::vendor_tools::VendorRequestCount;
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::{Event, ToolEvent};
 use crate::id::AgentId;
@@ -51,7 +51,7 @@ use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::store::paid_media::PaidMedia;
 
 /// An agent's side of its conversation with a model.

@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::agent::ModelSession;
 use crate::agent::budget::RequestOutcome;
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::event::{Event, ModelEvent};
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::world::io::clock::milliseconds;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 /// A request in progress. Dropping it abandons the request.
 pub(super) struct RequestGuard<'a> {

@@ -12,11 +12,11 @@ use crate::agent::budget::AgentBudget;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::recorded_conversation::RecordedSubagent;
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::event::SeparateCall;
 use crate::id::{AgentId, SubagentId};
 use crate::tools::call::SubagentTask;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 /// Timeout of a request, in seconds.
 const REQUEST_SECONDS_MAX: u64 = 300;

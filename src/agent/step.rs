@@ -14,11 +14,12 @@ use crate::agent::compaction::compact;
 use crate::agent::recorded_conversation::RecordedReply;
 use crate::agent::request_guard::RequestGuard;
 use crate::agent::{ModelReply, ModelSession};
+use crate::backend::available_model::AvailableModel;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::rate_limit::RateReservation;
 use crate::backend::{
-    AvailableModel, BackendError, BackendErrorKind, CALLS_MAX, ModelRequest, NativeToolCall,
-    REPLY_BYTES_MAX, ReplyEvent, json_bytes,
+    BackendError, BackendErrorKind, CALLS_MAX, ModelRequest, NativeToolCall, REPLY_BYTES_MAX,
+    ReplyEvent, json_bytes,
 };
 use crate::config::vendors::ImageInput;
 use crate::config::vendors::file_input::ModelFileInput;
@@ -26,7 +27,7 @@ use crate::event::{ModelEvent, ReplyTextKind, RunEvent, StopReason, ToolEvent};
 use crate::prompts::call_answers;
 use crate::text::{escape_name, truncate};
 use crate::world::io::clock::milliseconds;
-use crate::world::io::event_queue::wait_until_recorded;
+use crate::world::io::event_sink::wait_until_recorded;
 
 /// Maximum number of retries of one request after transient errors. If one request in three fails,
 /// one in twenty thousand fails for good.

@@ -13,8 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup, cancel_when};
-use crate::backend::external_agent::AgentLaunchSetup;
-use crate::backend::{AvailableModel, SubagentModel};
+use crate::backend::available_model::{AvailableModel, SubagentModel};
 use crate::config::SubagentsConfig;
 use crate::id::SubagentId;
 use crate::prompts::subagent_types::SubagentChoices;
@@ -22,6 +21,7 @@ use crate::prompts::subagents::{subagent_system_prompt, subagent_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::spec::{COMMANDS, ToolOffer};
 use crate::world::access::gate::Gate;
+use crate::world::exec::agent_launcher::AgentLaunchSetup;
 use crate::world::exec::subagents::{SubagentReport, SubagentRunner, SubagentSpec};
 
 /// Maximum number of subagents of one agent in one conversation.

@@ -14,7 +14,7 @@ use crate::agent::emit;
 use crate::event::{InputChannel, RunEvent};
 use crate::id::AgentId;
 use crate::text::join_with_commas;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 /// Maximum length of one message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;

@@ -13,9 +13,8 @@ use futures_util::{FutureExt, StreamExt};
 
 use crate::agent::ModelSession;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
-use crate::backend::{
-    AvailableModel, Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream,
-};
+use crate::backend::available_model::AvailableModel;
+use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
 use crate::id::SubagentId;
 use crate::prompts::vendor_tools::{vendor_tool_system_prompt, vendor_tool_task};
 use crate::tools::call::SubagentTask;

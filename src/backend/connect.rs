@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::backend::Backend;
+use crate::backend::available_model::{AvailableModel, SubagentModel};
 use crate::backend::external_agent::ExternalAgent;
 use crate::backend::rate_limit::RateLimiter;
 use crate::backend::remote::RemoteBackend;
 use crate::backend::remote::media::MediaClient;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
-use crate::backend::{AvailableModel, Backend, SubagentModel};
 use crate::config::api_parameters::{separate_tool_format, separate_tools, without_separate_tools};
 use crate::config::pricing_vendor::model_query;
 use crate::config::subagents::SubagentBackend;

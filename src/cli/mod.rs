@@ -10,16 +10,14 @@ use crate::cli::command_line::CliInvocation;
 use crate::cli::execution::UserPresence;
 use crate::cli::format::{OutputFormat, requested_format};
 use crate::cli::json_report::JsonReport;
-use crate::cli::mcp::login;
-use crate::cli::mcp::orchestrate;
-use crate::cli::mcp::packages;
+use crate::cli::mcp::{login, orchestrate, packages};
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::panic_guard::catch_panic;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::world::exec::agent_socket;
-use crate::world::io::child_signal::keep_exited_children;
+use crate::world::io::stop_signal::keep_exited_children;
 
 mod args;
 mod batch;

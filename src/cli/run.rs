@@ -12,8 +12,6 @@ use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, default_sessions, requested_session};
 use crate::cli::deliveries::finish_interrupted_deliveries;
-use crate::cli::dry_run;
-use crate::cli::environment;
 use crate::cli::execution::{OutputMode, RunOutcome, UserPresence, execute};
 use crate::cli::format::OutputFormat;
 use crate::cli::found_check::add_found_check;
@@ -21,11 +19,9 @@ use crate::cli::interrupts::{
     interrupted_before_run, listen, listen_for_parking, parked_before_run,
 };
 use crate::cli::json_report::JsonReport;
-use crate::cli::mentions;
 use crate::cli::model_prices::{apply_limits, model_list};
 use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
-use crate::cli::pipeline;
 use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
 use crate::cli::run_directory::{
     DirectoryDecision, ask_about_directory, remember_closed_directory,
@@ -33,6 +29,7 @@ use crate::cli::run_directory::{
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
+use crate::cli::{dry_run, environment, mentions, pipeline};
 use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath, DeliveryMode, Strategy, WriteMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -47,7 +44,7 @@ use crate::spending::models::ModelList;
 use crate::text::shell_words::shell_line;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::inspect;
-use crate::world::io::standard_input::has_unread_bytes;
+use crate::world::io::terminal_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
 use crate::world::store::sandboxes::SessionSandboxes;

@@ -20,7 +20,7 @@ use crate::text::shell_words::shell_line;
 use crate::tools::call::{ToolCall, UserPath, WORKSPACE};
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::verdict::PermitError;
-use crate::world::exec::pass_through::PassthroughResult;
+use crate::world::exec::command::PassthroughResult;
 use crate::world::exec::run_on_streams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::stdio_proxy::StdioProxy;

@@ -6,8 +6,6 @@ use futures_util::future::join_all;
 use crate::cli::args::RunArguments;
 use crate::cli::output::CliOutput;
 use crate::cli::team_file::TeamFile;
-use crate::config::Config;
-use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
 use crate::config::model_family::{contradicting_backend_warning, misspelling_warning};
 use crate::config::team::{
@@ -15,6 +13,7 @@ use crate::config::team::{
     team_from_options,
 };
 use crate::config::vendors::{VENDORS, Vendor};
+use crate::config::{Config, LoadedConfig};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;

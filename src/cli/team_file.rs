@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::cli::found_config::{found_config_variables, reject_outside_reach};
 use crate::cli::output::CliOutput;
-use crate::config::examples;
 use crate::config::lookup::{EXAMPLE_PREFIX, config_candidates};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::yaml::CONFIG_BYTES_MAX;
-use crate::config::{ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, load};
+use crate::config::{ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, examples, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;

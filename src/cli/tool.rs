@@ -11,7 +11,8 @@ use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::world::access::gate::{Action, Gate, Permitted};
-use crate::world::exec::{self, ActionOutcome, Observation};
+use crate::world::exec;
+use crate::world::exec::tool_result::{ActionOutcome, Observation};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// The line of JSON that is printed.

@@ -24,7 +24,7 @@ use crate::world::approval::socket::{request_approval, request_elicitation};
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, CallApprover, ElicitationResponder,
 };
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 
 /// Channel for approval requests.

@@ -225,7 +225,7 @@ impl AgentEnvironments {
             }
         }
         for spec in checks {
-            let directory = builder.directories.checks_of(spec.id)?;
+            let directory = builder.directories.part(spec.id, "checks")?;
             let environment = builder.build_environment(
                 spec,
                 &directory,
@@ -245,14 +245,16 @@ impl AgentEnvironments {
         }
         for code_mode_spec in programs {
             let id = code_mode_spec.environment.id;
-            let directory = builder.directories.programs_of(id)?;
+            let directory = builder.directories.part(id, "programs")?;
             let environment = builder.build_commands(code_mode_spec.environment, &directory)?;
             environments
                 .programs
                 .insert(id.clone(), prepare_programs(code_mode_spec, environment)?);
         }
         for (server, spec) in servers {
-            let directory = builder.directories.server_of(spec.id, server)?;
+            let directory = builder
+                .directories
+                .part(spec.id, &format!("server.{server}"))?;
             let environment = builder.build_server(server, spec, &directory)?;
             if environment.sandbox_level() == SandboxLevel::Unavailable {
                 let subject = format!("MCP server `{server}` of `{}`", spec.id);
@@ -263,7 +265,7 @@ impl AgentEnvironments {
         }
         for (agent, spec) in external_agents {
             let id = spec.id.clone();
-            let directory = builder.directories.external_agent_of(&id)?;
+            let directory = builder.directories.part(&id, "agent")?;
             let program =
                 builder.build_external_agent(agent, spec, &directory, Privilege::Ordinary)?;
             environments.external_agents.insert(id, program);
@@ -701,7 +703,7 @@ impl<'b> EnvironmentBuilder<'b> {
         let spec = program_spec.environment;
         let directory = self
             .directories
-            .subagent_program_of(spec.id, program_spec.index)?;
+            .part(spec.id, &format!("agent{}", program_spec.index))?;
         let program = program_spec.program;
         let external_agent =
             self.build_external_agent(program, spec, &directory, spec.privilege())?;
@@ -718,7 +720,7 @@ impl<'b> EnvironmentBuilder<'b> {
 
     /// Returns the environment of the hooks about an agent.
     fn build_hooks(&mut self, spec: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
-        let directory = self.directories.hooks_of(spec.id)?;
+        let directory = self.directories.part(spec.id, "hooks")?;
         let environment = self.build_program(spec, &directory, Privilege::Privileged)?;
         if environment.sandbox_level() == SandboxLevel::Unavailable {
             let subject = format!("the hooks about `{}`", spec.id);

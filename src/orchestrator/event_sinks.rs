@@ -17,8 +17,7 @@ use crate::orchestrator::record_sync::RecordSync;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
 use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::io::clock::Stopwatch;
-use crate::world::io::event_queue::QueuedEvent;
-use crate::world::io::event_sink::{EventSink, sleep_until_due};
+use crate::world::io::event_sink::{EventSink, QueuedEvent, sleep_until_due};
 use crate::world::store::records::Recorder;
 
 /// Maximum time in which the work of a parked run ends and its last events are recorded.

@@ -55,7 +55,7 @@ use crate::world::delivery::store::BASES;
 use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::diagnostics::telemetry::conventions::ProviderNames;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::mcp::packages::PackageStore;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::diagnostic_log::DiagnosticLog;

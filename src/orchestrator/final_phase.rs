@@ -32,7 +32,7 @@ use crate::permissions::grant::Phase;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, CandidateVotes, TaskPrompt};
 use crate::world::access::gate::Gate;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 

@@ -31,7 +31,7 @@ use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
 use crate::world::exec::agent_launcher::find_program;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::io::files::inspect;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::overlay::WriteOverlay;

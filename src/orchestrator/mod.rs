@@ -56,7 +56,7 @@ use crate::agent::round::RoundLimits;
 use crate::agent::user_messages::{NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
 use crate::answer_changes::ChangeLayers;
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::ballot::checklist::{CHECKLIST_ANSWERS_MAX, ChecklistRule};
 use crate::ballot::{
     ANSWERS_PER_AGENT_MAX, BallotRules, INDEPENDENT_ANSWERS_MAX, VoteTally, WinnerReason,
@@ -81,7 +81,7 @@ use crate::prompts::{self, TaskPrompt};
 use crate::spending::ledger::BudgetLedger;
 use crate::text::{count_noun, single_line};
 use crate::tools::workflow;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 /// Maximum length of a message of the user in a warning, in characters.
 const MESSAGE_CHARS_SHOWN_MAX: usize = 80;

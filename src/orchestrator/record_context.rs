@@ -7,9 +7,9 @@ use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::orchestrator::run_directories::replay_manifest;
 use crate::path::AbsPath;
 use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
-use crate::world::store::records::metadata::RunMetadata;
+use crate::world::store::records::Recorder;
+use crate::world::store::records::metadata::{self, RunMetadata};
 use crate::world::store::records::record_paths::RunRecordPaths;
-use crate::world::store::records::{Recorder, limits};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Session, TurnContext};
 
@@ -48,7 +48,7 @@ impl RecordContext<'_> {
         invocation: RunInvocation,
     ) -> Result<(Recorder, DiagnosticLog)> {
         // Before the log exists, which others may follow.
-        limits::write(paths.turn(), &self.config.limits)?;
+        metadata::write_limits(paths.turn(), &self.config.limits)?;
         match resumed {
             None => self.start_records(paths, invocation),
             Some(resumed) => self.resume_records(paths, resumed, invocation.detail),

@@ -5,8 +5,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::store::records::Recorder;
-use crate::world::store::records::recording;
+use crate::world::store::records::{Recorder, recording};
 
 /// The recorded agents, and the files for their replies.
 #[derive(Debug)]

@@ -31,13 +31,14 @@ use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::contents::change_since_plan;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
-use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
-use crate::world::delivery::store::{DeliverySource, OpenDelivery};
+use crate::world::delivery::store::{
+    DELIVERIES_MAX, DeliverySource, OpenDelivery, RetentionLimits, prune,
+};
 use crate::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
 };
-use crate::world::io::event_queue::{QueuedEvent, wait_until_recorded};
+use crate::world::io::event_sink::{QueuedEvent, wait_until_recorded};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::io::locate::locate;
 use crate::world::io::tree_changes::WatchedTrees;

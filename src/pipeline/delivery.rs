@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::repository::{PipelineRepository, supervisor_author};
 use crate::text::{count_noun, list_first, single_line};
-use crate::world::delivery::git_layer::{layer_created_ns, remove_from_layer};
+use crate::world::delivery::portable_layer::{layer_created_ns, remove_from_layer};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::git::bare_repository::{MergeResult, NewCommit};
 use crate::world::git::import::{ImportChanges, LineEndings, WorkingTree};

@@ -10,9 +10,8 @@ use crate::pipeline::role_instance::RoleInstance;
 use crate::pipeline::stage_run::{StageRun, read_events};
 use crate::prompts::compaction::{CompactedCall, CompactedStep, answer_after_steps};
 use crate::resume::complete_replies;
-use crate::world::store::runs;
-use crate::world::store::sessions;
 use crate::world::store::sessions::turn::PreviousTurn;
+use crate::world::store::{runs, sessions};
 
 impl PipelineRun {
     /// Returns the stage runs of the same role instance that ended before `stage_run`, the oldest

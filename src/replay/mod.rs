@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::agent::user_messages::UserMessageReceiver;
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::backend::rate_limit::ModelRateLimiter;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::config::Config;

@@ -203,7 +203,7 @@ pub(crate) fn wait(interrupt: &CommandInterrupt) -> CommandWaitLimits<'_> {
     CommandWaitLimits {
         time_max: TIME_MAX,
         output_bytes_max: OUTPUT_BYTES_MAX,
-        interrupt,
+        interrupt: Some(interrupt),
         network: None,
     }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use massgen::permissions::grant::Phase;
-use massgen::world::exec::ActionOutcome;
+use massgen::world::exec::tool_result::ActionOutcome;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;

@@ -17,7 +17,8 @@ use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
 use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
-use massgen::world::exec::{self, ActionOutcome};
+use massgen::world::exec;
+use massgen::world::exec::tool_result::ActionOutcome;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -411,7 +411,7 @@ fn wait_limits(interrupt: &CommandInterrupt, time_max: Duration) -> CommandWaitL
     CommandWaitLimits {
         time_max,
         output_bytes_max: 4096,
-        interrupt,
+        interrupt: Some(interrupt),
         network: None,
     }
 }
@@ -766,7 +766,7 @@ fn an_interrupt_ends_a_command_at_once() {
     let wait = CommandWaitLimits {
         time_max: TIME_MAX,
         output_bytes_max: 100,
-        interrupt: &interrupt,
+        interrupt: Some(&interrupt),
         network: None,
     };
     let finished = container

@@ -248,7 +248,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let wait = || CommandWaitLimits {
         time_max: TIME_MAX,
         output_bytes_max: 4096,
-        interrupt: &interrupt,
+        interrupt: Some(&interrupt),
         network: None,
     };
     let error = container

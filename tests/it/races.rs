@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use massgen::permissions::grant::Phase;
-use massgen::world::exec::ActionOutcome;
+use massgen::world::exec::tool_result::ActionOutcome;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::{Value, json};
 

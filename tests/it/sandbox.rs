@@ -138,7 +138,7 @@ impl CommandFixture {
         let wait = CommandWaitLimits {
             time_max,
             output_bytes_max: KEPT_BYTES,
-            interrupt: &interrupt,
+            interrupt: Some(&interrupt),
             network: None,
         };
         self.sandbox
@@ -272,7 +272,7 @@ fn the_limit_that_ended_a_command_is_reported() {
             let wait = CommandWaitLimits {
                 time_max: LONG,
                 output_bytes_max: KEPT_BYTES,
-                interrupt: &interrupt,
+                interrupt: Some(&interrupt),
                 network: None,
             };
             let policy = fixture.policy(command, |facts| edit(&mut facts.limits));
@@ -315,7 +315,7 @@ fn a_command_is_interrupted_from_another_thread() {
         let wait = CommandWaitLimits {
             time_max: LONG,
             output_bytes_max: KEPT_BYTES,
-            interrupt: &interrupt,
+            interrupt: Some(&interrupt),
             network: None,
         };
         let policy = fixture.policy(&format!("echo > begun; sleep {time}"), |_| ());
@@ -354,7 +354,7 @@ fn a_command_that_leaves_too_little_room_is_ended() {
         let wait = CommandWaitLimits {
             time_max: LONG,
             output_bytes_max: KEPT_BYTES,
-            interrupt: &interrupt,
+            interrupt: Some(&interrupt),
             network: None,
         };
         let with = |disk_free_bytes, command: &str| {
@@ -391,7 +391,7 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
         let wait = CommandWaitLimits {
             time_max: LONG,
             output_bytes_max: KEPT_BYTES,
-            interrupt: &interrupt,
+            interrupt: Some(&interrupt),
             network: None,
         };
         let exit_reason = fixture.sandbox.run(&policy, wait).unwrap().exit_reason;
@@ -469,7 +469,7 @@ fn a_policy_compiled_for_another_level_is_refused() {
     let wait = CommandWaitLimits {
         time_max: LONG,
         output_bytes_max: KEPT_BYTES,
-        interrupt: &interrupt,
+        interrupt: Some(&interrupt),
         network: None,
     };
     let error = fixture.sandbox.run(&policy, wait).unwrap_err();
@@ -490,7 +490,7 @@ fn many_commands_run_at_once() {
             let wait = CommandWaitLimits {
                 time_max: LONG,
                 output_bytes_max: KEPT_BYTES,
-                interrupt: &interrupt,
+                interrupt: Some(&interrupt),
                 network: None,
             };
             let policy = fixture.policy_in(Phase::Coordination, &command, |_| ());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use massgen::permissions::grant::Phase;
 use massgen::world::access::gate::Gate;
-use massgen::world::exec::ActionOutcome;
+use massgen::world::exec::tool_result::ActionOutcome;
 use massgen::world::io::file_change::ChangeKind;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};

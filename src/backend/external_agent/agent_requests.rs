@@ -14,8 +14,9 @@ use crate::prompts::external_agents::RUN_NOT_WAITING;
 use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::access::verdict::PermitError;
+use crate::world::exec;
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::exec::{self, ActionOutcome};
+use crate::world::exec::tool_result::ActionOutcome;
 
 /// How a request was answered.
 pub(super) struct AgentRequestAnswer {

@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use tokio::task::spawn_blocking;
 
 use crate::backend::conversation::{ChatMessage, ConversationVersion};
-use crate::backend::external_agent::SandboxedAgent;
 use crate::backend::external_agent::cancellation::cancel_turn;
 use crate::backend::external_agent::connection::{AgentConnection, start_process};
-use crate::backend::external_agent::conversation_prompt;
 use crate::backend::external_agent::protocol::{
     AgentEvent, AgentProtocol, ExternalAgentError, LaunchContext, ProcessLifetime,
 };
 use crate::backend::external_agent::socket_server::{
     AgentSocketServer, AnswerSender, ToolCallAnswer,
 };
+use crate::backend::external_agent::{SandboxedAgent, conversation_prompt};
 use crate::prompts::external_agents::CONTINUE_PROMPT;
 use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::exec::agent_launcher::AgentLauncher;

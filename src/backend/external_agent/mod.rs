@@ -36,9 +36,7 @@ use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, Repl
 use crate::config::ReplyTimeouts;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::vendors::AgentProtocolKind;
-use crate::error::Result;
-use crate::world::access::gate::Gate;
-use crate::world::exec::agent_launcher::AgentLauncher;
+use crate::world::exec::agent_launcher::AgentLaunchSetup;
 
 /// The type of Google's program, which has launch options of its own.
 const GEMINI: &str = "gemini_cli";
@@ -48,28 +46,6 @@ const GEMINI: &str = "gemini_cli";
 pub struct ExternalAgent {
     config: Arc<ExternalAgentConfig>,
     times: ReplyTimeouts,
-}
-
-/// Sandbox and command of an external agent in one phase.
-#[derive(Clone, Debug)]
-pub struct AgentLaunchSetup {
-    /// Starts its processes in the agent's sandbox.
-    pub launcher: AgentLauncher,
-    /// Its program and the first arguments.
-    pub command: Vec<String>,
-}
-
-impl AgentLaunchSetup {
-    /// Returns the setup of the same program as a subagent whose calls `gate` decides about.
-    ///
-    /// # Errors
-    /// Nothing confines each process by itself, or the directories cannot be created.
-    pub fn for_subagent(&self, gate: Gate) -> Result<Self> {
-        Ok(Self {
-            launcher: self.launcher.for_subagent(gate)?,
-            command: self.command.clone(),
-        })
-    }
 }
 
 impl ExternalAgent {

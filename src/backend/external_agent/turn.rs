@@ -8,16 +8,15 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
-use crate::backend::external_agent::SandboxedAgent;
 use crate::backend::external_agent::agent_requests::{encode_rejection, handle_agent_request};
 use crate::backend::external_agent::agent_session::{
     ExternalAgentSession, ProcessReuse, TurnState, open_session,
 };
-use crate::backend::external_agent::conversation_prompt;
 use crate::backend::external_agent::protocol::{
     AgentEvent, AgentRequest, ExternalAgentError, ProcessLifetime, with_sign_in_hint,
 };
 use crate::backend::external_agent::socket_server::{AgentSocketMessage, ToolCallAnswer};
+use crate::backend::external_agent::{SandboxedAgent, conversation_prompt};
 use crate::backend::{BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent};
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;

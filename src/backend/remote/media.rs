@@ -17,10 +17,9 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::backend::connect::ConnectContext;
-use crate::backend::remote::REFUSAL_BYTES_MAX;
-use crate::backend::remote::endpoint;
 use crate::backend::remote::errors::{LocalServerStart, RemoteErrors};
 use crate::backend::remote::reply::{ReplyLimits, collect_body, limited_body, wait_for_vendor};
+use crate::backend::remote::{REFUSAL_BYTES_MAX, endpoint};
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent, ReplyStream,
 };

@@ -26,12 +26,11 @@ use crate::cli::help::{
     PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
     SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
 };
-use crate::config::Strategy;
 use crate::config::copies::COPIES_MAX;
 use crate::config::keys::workflow::ITERATION_LIMIT_MAX;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
-use crate::config::{retention, size};
+use crate::config::{Strategy, retention, size};
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::money::Money;

@@ -12,11 +12,12 @@ use crate::cli::deliveries::interactive_review::{
     show_difference,
 };
 use crate::cli::deliveries::parts::earlier_files;
-use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::run_answers::{RunAnswer, RunAnswers};
 use crate::cli::deliveries::undo::{ReportedMove, report};
-use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
+use crate::cli::deliveries::{
+    display_path, find_delivery, pipeline, require_known_path, resolve_paths,
+};
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};

@@ -6,9 +6,8 @@ use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::apply::{agent_source, plan_answer};
 use crate::cli::deliveries::diff_text::{diff_lines, diff_stat, stat_line, stat_summary};
 use crate::cli::deliveries::parts::newest_part;
-use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
-    deliveries_directory, display_path, find_delivery, finish_interrupted_deliveries,
+    deliveries_directory, display_path, find_delivery, finish_interrupted_deliveries, pipeline,
     require_known_path, resolve_paths,
 };
 use crate::cli::output::{CliOutput, line_pieces};

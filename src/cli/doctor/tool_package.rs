@@ -8,7 +8,7 @@ use crate::config::custom_tools::{ProgramInterface, PythonFunction};
 use crate::path::AbsPath;
 use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::world::diagnostics::probe::ProbeContext;
-use crate::world::diagnostics::probe::python_package::{PythonPackageProbe, probe_python_package};
+use crate::world::diagnostics::probe::toolchain::{PythonPackageProbe, probe_python_package};
 use crate::world::io::files::first_file;
 
 /// The package.

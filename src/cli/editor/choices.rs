@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use crate::mentions::partial_mention::{format_mention, mention_at};
 use crate::permissions::grant::Permission;
-use crate::world::io::file_finder::IndexEntryKind;
-use crate::world::io::file_finder::{FileFinder, SearchExtent};
+use crate::world::io::file_finder::{FileFinder, IndexEntryKind, SearchExtent};
 
 /// A command of the session, as shown to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::text::count_noun;
 use crate::world::delivery::delivered_files::DeliveriesByRun;
 use crate::world::store::pipelines;
-use crate::world::store::records::limits;
+use crate::world::store::records::metadata;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
 mod dashboard_follow;
@@ -83,7 +83,7 @@ impl RecordedLog {
         Ok(Self {
             name: pipeline.name(),
             events: pipeline.events_file(),
-            limits: limits::read(pipeline.dir()),
+            limits: metadata::read_limits(pipeline.dir()),
         })
     }
 

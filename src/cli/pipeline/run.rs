@@ -46,7 +46,7 @@ use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
-use crate::world::store::records::limits;
+use crate::world::store::records::metadata;
 use crate::world::store::redact::Redactor;
 
 /// Maximum size of an answers file, in bytes.
@@ -378,7 +378,7 @@ impl PipelineLaunch<'_> {
         let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
         let store = project_store(&config, &host);
-        limits::write(&dir, &config.limits)?;
+        metadata::write_limits(&dir, &config.limits)?;
         // A page follows the log, which exists from now on.
         let pipeline = PipelineRun::new(config, context, repository, stop, event_sender)?;
         let observer_redactor = redactor.clone();

@@ -11,7 +11,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
-use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 use crate::world::store::sandboxes::SandboxDirs;
 
@@ -43,12 +42,11 @@ pub(super) fn missing_programs(
     };
     let host_environment = host_environment(host);
     let run_error = |error| Error::io("cannot run a command in a container", error);
-    let interrupt = CommandInterrupt::new().map_err(run_error)?;
     let wait = CommandWaitLimits {
         time_max: INSPECTION_TIME_MAX,
         output_bytes_max: usize::try_from(CommandBounds::default().output_bytes_max)
             .unwrap_or(usize::MAX),
-        interrupt: &interrupt,
+        interrupt: None,
         network: None,
     };
     let names: Vec<&str> = programs.iter().map(String::as_str).collect();

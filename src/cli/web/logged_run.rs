@@ -18,7 +18,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::pipelines;
-use crate::world::store::records::limits;
+use crate::world::store::records::metadata;
 use crate::world::store::runs::{self, RunDir};
 
 /// What separates the name of a batch from that of a cell, in the name of the cell's run.
@@ -76,7 +76,7 @@ impl LoggedRun {
 
     /// Reads the limits in force, which are recorded next to the log.
     pub(super) fn limits(&self) -> Option<BudgetLimits> {
-        limits::read(&self.events.parent()?)
+        metadata::read_limits(&self.events.parent()?)
     }
 
     /// Opens its log.

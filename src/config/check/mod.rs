@@ -7,11 +7,10 @@ use crate::config::check::media::TeamMedia;
 pub use crate::config::check::paths::breadth_reason;
 use crate::config::diagnostic::{Diagnostic, Severity, quote};
 use crate::config::found_config::RestrictedUse;
-use crate::config::keys;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
 use crate::config::yaml::{YamlEntry, YamlNode};
-use crate::config::{Config, ConfigContext, ConfigOrigin};
+use crate::config::{Config, ConfigContext, ConfigOrigin, keys};
 use crate::spending::models::KnownModel;
 
 mod agents;

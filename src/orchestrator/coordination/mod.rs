@@ -32,11 +32,10 @@ use crate::orchestrator::replay_order::{
 };
 use crate::orchestrator::snapshots::{AnswerSnapshot, SnapshotStore};
 use crate::path::AbsPath;
-use crate::prompts::call_answers;
-use crate::prompts::{self, AnswerView};
+use crate::prompts::{self, AnswerView, call_answers};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 mod submission_hooks;
 

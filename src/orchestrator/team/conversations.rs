@@ -2,7 +2,7 @@
 //! prompt and a first message.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc::Sender;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
 use crate::answer_changes::ChangeLayers;
-use crate::backend::AvailableModel;
+use crate::backend::available_model::AvailableModel;
 use crate::backend::conversation::Conversation;
 use crate::error::Result;
 use crate::event::RunEvent;
@@ -26,7 +26,7 @@ use crate::permissions::grant::Phase;
 use crate::prompts;
 use crate::spending::ledger::BudgetLedger;
 use crate::world::exec::server_calls;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::sandbox::overlay::{LayerOrigin, WriteOverlay};
 
 /// Connection of a conversation to its model, and the channel for its events.
@@ -188,10 +188,7 @@ impl AgentTeam {
 
     /// Returns whether `message` has not been reported yet, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
-        let mut reported_messages = self
-            .reported_messages
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut reported_messages = self.reported_messages.lock();
         reported_messages.insert(message.to_owned())
     }
 }

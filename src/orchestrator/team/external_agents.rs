@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::backend::AvailableModel;
-use crate::backend::external_agent::AgentLaunchSetup;
+use crate::backend::available_model::AvailableModel;
 use crate::config::AgentConfig;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::error::Result;
@@ -14,7 +13,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::prompts::WorkMode;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::access::gate::Gate;
-use crate::world::exec::agent_launcher::AgentLauncher;
+use crate::world::exec::agent_launcher::{AgentLaunchSetup, AgentLauncher};
 
 impl AgentTeam {
     /// Returns the external agents. In a replay there are none, because their output is recorded.

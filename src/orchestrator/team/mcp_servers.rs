@@ -14,7 +14,7 @@ use crate::config::servers::{
 };
 use crate::config::{AgentConfig, PlanningMode, ToolFilter};
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 
 use crate::id::AgentId;
 use crate::orchestrator::environments::EnvironmentSpec;

@@ -14,9 +14,10 @@ mod subagent_types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 
 use crate::answer_changes::ChangeLayers;
 use crate::call_rules::CallRules;
@@ -112,11 +113,7 @@ impl TeamMember {
     /// Returns the user's paths that it may write to, including what people have approved
     /// meanwhile.
     pub fn write_grants(&self) -> Vec<Grant> {
-        let approved_paths = self
-            .history
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .approved_paths();
+        let approved_paths = self.history.lock().approved_paths();
         let with_approvals = |grant: &Grant| Grant {
             path_rules: grant
                 .path_rules

@@ -289,7 +289,7 @@ impl HookRunner {
         let wait = CommandWaitLimits {
             time_max: Duration::from_secs(hook.timeout_seconds),
             output_bytes_max: OUTPUT_BYTES_MAX,
-            interrupt,
+            interrupt: Some(interrupt),
             network: proxy.as_deref(),
         };
         let output = sandbox.run_with_bytes(&policy, request, wait);

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::delivery::merge::MERGE_BYTES_MAX;
@@ -76,7 +77,7 @@ impl MergeBases {
         fingerprint: &FileFingerprint,
         reason: FileAccessReason,
     ) {
-        let mut bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bases = self.0.lock();
         let stored_base = bases.by_path.get(path);
         if stored_base.is_some_and(|base| {
             reason == FileAccessReason::Change || base.matches_version(fingerprint)
@@ -103,7 +104,7 @@ impl MergeBases {
 
     /// Returns the version of `path` that was recorded last.
     pub(in crate::world) fn get(&self, path: &RealPath) -> Option<MergeBase> {
-        let bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bases = self.0.lock();
         bases.by_path.get(path).cloned()
     }
 }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::answer_changes::ChangeLayers;
 use crate::call_rules::CallRules;
@@ -241,7 +243,7 @@ pub struct TrialAnswers(Arc<Mutex<BTreeMap<AnswerLabel, ChangeLayers>>>);
 impl TrialAnswers {
     /// Adds an answer.
     pub fn add(&self, label: AnswerLabel, changes: ChangeLayers) {
-        self.lock().insert(label, changes);
+        self.0.lock().insert(label, changes);
     }
 
     /// Returns what an answer changes.
@@ -252,13 +254,9 @@ impl TrialAnswers {
         &self,
         label: AnswerLabel,
     ) -> std::result::Result<ChangeLayers, Vec<AnswerLabel>> {
-        let answers = self.lock();
+        let answers = self.0.lock();
         let changes = answers.get(&label).cloned();
         changes.ok_or_else(|| answers.keys().copied().collect())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AnswerLabel, ChangeLayers>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,8 +14,7 @@ use crate::text::single_line;
 use crate::world::batch_engine::{ArrayEngine, JobCounts};
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
-use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{dir, file};
 
 /// The value of `--on` for this queue.
 pub const SLURM: &str = "slurm";

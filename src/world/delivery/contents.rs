@@ -14,7 +14,7 @@ use crate::delivery::plan::{
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
 use crate::text::to_hex;
-use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::delivery_dir::{delivery_error, open_root};
 use crate::world::delivery::read_state::read_state;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::sys::dir::DirectoryHandle;
@@ -126,16 +126,13 @@ pub fn change_since_plan(
     let Some(root) = plan.roots.get(entry.root) else {
         return Ok(None);
     };
-    let dir =
-        DirectoryHandle::open_own(root).map_err(|error| delivery_error("open", root, error))?;
+    let dir = open_root(root)?;
     let state_result = dir
         .parent_of(&entry.rel)
         .and_then(|(parent, name)| read_state(&parent, name));
     let current_state = match state_result {
         Ok((state, _)) => state,
-        Err(
-            FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced,
-        ) => PathState::Nothing,
+        Err(error) if error.is_absence() => PathState::Nothing,
         Err(FileSystemError::NotRegular(_)) => return Ok(Some(DeliveryConflict::Changed)),
         Err(error) => return Err(delivery_error("read", &plan.path(entry), error)),
     };
@@ -157,9 +154,8 @@ pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<
 }
 
 /// Reads the file `rel` below the directory `path`.
-fn read_file(path: &AbsPath, rel: &RelPath) -> Result<FileContents> {
-    let dir =
-        DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))?;
+pub(super) fn read_file(path: &AbsPath, rel: &RelPath) -> Result<FileContents> {
+    let dir = open_root(path)?;
     read_contents(&dir, rel)
         .map_err(|error| delivery_error("read", &path.join(rel.as_path()), error))
 }
@@ -188,7 +184,7 @@ pub(super) fn read_ours(
 }
 
 /// Reads the file `rel` below `dir`.
-pub(super) fn read_contents(
+fn read_contents(
     dir: &DirectoryHandle,
     rel: &RelPath,
 ) -> std::result::Result<FileContents, FileSystemError> {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::delivery::path_state::PathState;
 use crate::error::{ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::delivery::delivery_dir::DeliveryDir;
+use crate::world::delivery::delivery_dir::{DeliveryDir, open_root};
 use crate::world::delivery::journal::{self, DeliveryProgress, DeliveryStep};
-use crate::world::delivery::step_runner::{is_applied, open_root};
+use crate::world::delivery::step_runner::is_applied;
 use crate::world::store::delivery_names::{list_names, pipeline_of, run_of};
 use crate::world::sys::state_files::file;
 

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::directory_seal::DirectorySeal;
+use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::state_files::file;
 
@@ -53,6 +54,11 @@ impl DeliveryDir {
     pub(super) fn layer(&self, root: usize) -> AbsPath {
         self.0.join("layers").join(root.to_string())
     }
+}
+
+/// Opens one of the user's trees, or a directory of a delivery. A symlink in its path is refused.
+pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
+    DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
 }
 
 /// Creates the error that `doing` failed at `path`.

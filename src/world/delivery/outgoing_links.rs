@@ -111,12 +111,8 @@ impl PlannedTree<'_> {
         match parent_and_name.and_then(|(parent, name)| read_state(&parent, name)) {
             Ok((state, _)) => Ok(state),
             // What another entry replaces has nothing below it, and a device is not a symlink.
-            Err(
-                FileSystemError::Missing
-                | FileSystemError::NotDirectory
-                | FileSystemError::Replaced
-                | FileSystemError::NotRegular(_),
-            ) => Ok(PathState::Nothing),
+            Err(FileSystemError::NotRegular(_)) => Ok(PathState::Nothing),
+            Err(error) if error.is_absence() => Ok(PathState::Nothing),
             Err(error) => Err(error),
         }
     }

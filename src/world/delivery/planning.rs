@@ -17,7 +17,7 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::world::access::merge_bases::MergeBases;
-use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::delivery_dir::{delivery_error, open_root};
 use crate::world::delivery::outgoing_links::PlannedTree;
 use crate::world::delivery::read_state::{mode_bits, read_state};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
@@ -146,12 +146,8 @@ fn plan_root(
         layout,
         left_out,
     } = layer;
-    let layer =
-        DirectoryHandle::open_own(&path).map_err(|error| delivery_error("open", &path, error))?;
-    let open = |path: &AbsPath| {
-        DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
-    };
-    let (tree, between) = (open(root)?, between.map(open).transpose()?);
+    let layer = open_root(&path)?;
+    let (tree, between) = (open_root(root)?, between.map(open_root).transpose()?);
     let tree_path = tree
         .real_path()
         .map_err(|error| delivery_error("open", root, error))?;

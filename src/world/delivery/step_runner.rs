@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
+use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error, open_root};
 use crate::world::delivery::journal::{
     DeliveryStep, Journal, JournalRecord, JournalRoot, JournalState, SlotLocation, StepDirection,
 };
@@ -79,11 +79,6 @@ fn rollback_error(cause: &Error, result: RollbackResult) -> Error {
 /// Returns `error` with the hints of `cause`.
 fn with_hints_of(cause: &Error, error: Error) -> Error {
     cause.hints().iter().cloned().fold(error, Error::with_hint)
-}
-
-/// Opens one of the user's trees, or a directory of a delivery. A symlink in its path is refused.
-pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
-    DirectoryHandle::open_own(path).map_err(|error| delivery_error("open", path, error))
 }
 
 /// Returns whether a step is applied: then its slot does not hold the delivered version any more.

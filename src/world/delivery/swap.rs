@@ -63,11 +63,7 @@ impl DeliveryTree {
     ) -> Result<PathState, FileSystemError> {
         match self.parent_of(&step.rel) {
             Ok((parent, name)) => state_at(parent, &name),
-            Err(
-                FileSystemError::Missing
-                | FileSystemError::NotDirectory
-                | FileSystemError::Replaced,
-            ) => Ok(PathState::Nothing),
+            Err(error) if error.is_absence() => Ok(PathState::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -83,11 +79,7 @@ impl DeliveryTree {
                 Err(FileSystemError::NotRegular(kind)) => Ok(Some(kind)),
                 Err(error) => Err(error),
             },
-            Err(
-                FileSystemError::Missing
-                | FileSystemError::NotDirectory
-                | FileSystemError::Replaced,
-            ) => Ok(None),
+            Err(error) if error.is_absence() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -103,11 +95,7 @@ impl DeliveryTree {
         let slots = self.slots.try_clone()?;
         let (parent, name) = match self.parent_of(&step.rel) {
             Ok(parent_and_name) => parent_and_name,
-            Err(
-                FileSystemError::Missing
-                | FileSystemError::NotDirectory
-                | FileSystemError::Replaced,
-            ) => {
+            Err(error) if error.is_absence() => {
                 return Ok(SwapOutcome::Changed);
             }
             Err(error) => return Err(error),

@@ -19,13 +19,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::HunkCount;
 use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::contents::{self, DeliveryDifference, DiffSide, FileContents};
-use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::delivery_dir::{delivery_error, open_root};
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::layer_file::restore_layer_file;
 use crate::world::delivery::planning::PartialFiles;
 use crate::world::delivery::read_state::file_state;
 use crate::world::delivery::recovery::recover_delivery;
-use crate::world::delivery::step_runner::{SkippedSteps, StepRunner, is_applied, open_root};
+use crate::world::delivery::step_runner::{SkippedSteps, StepRunner, is_applied};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::sys::dir::DirectoryHandle;
@@ -526,7 +526,7 @@ impl AppliedDelivery {
         let source = self.delivery.read_source()?;
         let source_dir = self.delivery.source_dir(&source, step.root)?;
         source_dir
-            .map(|source_dir| read_file(&source_dir.path, &step.rel))
+            .map(|source_dir| contents::read_file(&source_dir.path, &step.rel))
             .transpose()
     }
 
@@ -667,8 +667,8 @@ impl AppliedDelivery {
         let slot = RelPath::default()
             .child(OsStr::new(&step.slot()))
             .unwrap_or_default();
-        let from_tree = || read_file(&root, &step.rel);
-        let from_slot = || read_file(&slots, &slot);
+        let from_tree = || contents::read_file(&root, &step.rel);
+        let from_slot = || contents::read_file(&slots, &slot);
         let no_contents = || Ok(FileContents::None);
         let (before, after): (DiffSide, DiffSide) = match state {
             DeliveredState::Applied => (
@@ -752,11 +752,6 @@ fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
             }
         }
     }
-}
-
-fn read_file(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
-    let contents = contents::read_contents(&open_root(dir)?, rel);
-    contents.map_err(|error| delivery_error("read", &dir.join(rel.as_path()), error))
 }
 
 /// Returns the plan entry that takes `step` in this direction.

@@ -44,6 +44,28 @@ pub struct AgentLauncher {
     pub redactor: Redactor,
 }
 
+/// The launcher and the command of an external agent in one phase.
+#[derive(Clone, Debug)]
+pub struct AgentLaunchSetup {
+    /// Starts its processes in the agent's sandbox.
+    pub launcher: AgentLauncher,
+    /// Its program and the first arguments.
+    pub command: Vec<String>,
+}
+
+impl AgentLaunchSetup {
+    /// Returns the setup of the same program as a subagent whose calls `gate` decides about.
+    ///
+    /// # Errors
+    /// Nothing confines each process by itself, or the directories cannot be created.
+    pub fn for_subagent(&self, gate: Gate) -> Result<Self> {
+        Ok(Self {
+            launcher: self.launcher.for_subagent(gate)?,
+            command: self.command.clone(),
+        })
+    }
+}
+
 /// A running external agent. Dropping it ends the process and all that it started.
 #[derive(Debug)]
 pub struct AgentProcess {

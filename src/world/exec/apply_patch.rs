@@ -6,12 +6,11 @@ use std::collections::BTreeSet;
 use crate::tools::call::{DeleteRecursion, ExistingTarget};
 use crate::tools::patch::{FilePatch, apply_hunks};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
 use crate::world::exec::delete::delete_file;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::relocate::move_file;
 use crate::world::exec::text;
-use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult, display_path};
 use crate::world::exec::write::EDIT_BYTES_MAX;
 use crate::world::exec::write_block::{WriteIntent, write_block};
 use crate::world::sys::file_system_error::FileSystemError;
@@ -71,7 +70,7 @@ fn plan<'p>(
 ) -> Result<(), ToolError> {
     match file {
         FilePatch::Add { path, content } => {
-            if path.dir().meta(&path.below()).is_ok() {
+            if path.meta().is_ok() {
                 let error = FileSystemError::Exists;
                 return Err(ToolError::failed_at(gate, "add", path, error));
             }
@@ -90,15 +89,9 @@ fn plan<'p>(
             destination,
             hunks,
         } => {
-            let failed =
-                |reason: &dyn std::fmt::Display| ToolError::failed_at(gate, "patch", path, reason);
-            let (opened, meta) = path
-                .dir()
-                .open_file(&path.below())
-                .map_err(|error| failed(&error))?;
-            let old = text::read_whole(opened, path.real().as_path(), EDIT_BYTES_MAX)
-                .map_err(|error| failed(&error))?;
-            let new = apply_hunks(&old, hunks).map_err(|reason| failed(&reason))?;
+            let (old, meta) = text::open_whole(gate, "patch", path, EDIT_BYTES_MAX)?;
+            let new = apply_hunks(&old, hunks)
+                .map_err(|reason| ToolError::failed_at(gate, "patch", path, reason))?;
             if new != old {
                 let options = WriteOptions {
                     intent: WriteIntent::Edit(meta.version),
@@ -121,7 +114,7 @@ fn expect_removable(
     path: &ResolvedPath,
     intent: WriteIntent,
 ) -> Result<(), ToolError> {
-    let meta = path.dir().meta(&path.below());
+    let meta = path.meta();
     let meta = meta.map_err(|error| ToolError::failed_at(gate, "patch", path, error))?;
     match write_block(gate, path.real(), &meta, intent) {
         Some(block) => Err(ToolError::denied(gate, path.real(), block)),

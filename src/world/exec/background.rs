@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 use crate::prompts::untrusted_text::program_output;
 use crate::tools::call::BackgroundCommandId;
 use crate::world::access::gate::Gate;
-use crate::world::access::policy::GatePolicy;
-use crate::world::exec::Observation;
 use crate::world::exec::command::{
     OMISSIONS_SHOWN_MAX, ShellInvocation, command_context, commands, compile_command_policy,
 };
-use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
-use crate::world::exec::tool_result::{ToolError, ToolResult, cannot_run};
+use crate::world::exec::command_sync::{
+    OverlayRetention, PostCommandSync, reopen_gate, writes_user_trees,
+};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult, cannot_run};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::background::{BackgroundStatus, CompletionHook};
 use crate::world::sandbox::exec_backend::ExecCommand;
@@ -44,8 +44,7 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
     let id = background
         .start_with(invocation.line, start, completion_hook)
         .map_err(|error| cannot_run(&error))?;
-    let status = background.status(id).ok_or_else(|| unknown_command(id))?;
-    Ok(status_observation(&status))
+    status_observation(id, background.status(id))
 }
 
 /// Returns the gate for a command that may write to the user's trees, and the hook that runs when
@@ -55,15 +54,8 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
     let mut tree_state = commands.user_tree_lock().lock();
     let sync = PostCommandSync::open(gate, commands, retention, &mut tree_state)?;
     drop(tree_state);
-    // Without `commands`: the last clone ends the background commands when it is dropped, and the
-    // hook, which one of them holds, must not keep it alive.
-    let policy = GatePolicy {
-        commands: None,
-        servers: None,
-        ..gate.policy().clone()
-    };
-    let manager = gate.manager().in_phase(gate.phase());
-    let own_gate = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
+    // The hook, which a background command holds, must not keep these alive by its gate.
+    let own_gate = reopen_gate(gate, gate.overlay()).map_err(|error| cannot_run(&error))?;
     let (trees, late_changes) = (
         commands.user_tree_lock().clone(),
         commands.late_changes().clone(),
@@ -110,17 +102,13 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
 /// Implements `get_background_status`.
 pub(super) fn status(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().status(id);
-    Ok(status_observation(
-        &status.ok_or_else(|| unknown_command(id))?,
-    ))
+    status_observation(id, status)
 }
 
 /// Implements `stop_background_command`.
 pub(super) fn stop(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().stop(id);
-    Ok(status_observation(
-        &status.ok_or_else(|| unknown_command(id))?,
-    ))
+    status_observation(id, status)
 }
 
 /// Implements `list_background_commands`.
@@ -141,11 +129,12 @@ fn unknown_command(id: BackgroundCommandId) -> ToolError {
     ))
 }
 
-fn status_observation(status: &BackgroundStatus) -> Observation {
-    Observation {
-        summary: Some(summary(status)),
-        ..Observation::done(Value::Object(fields(status)).to_string())
-    }
+fn status_observation(id: BackgroundCommandId, status: Option<BackgroundStatus>) -> ToolResult {
+    let status = status.ok_or_else(|| unknown_command(id))?;
+    Ok(Observation {
+        summary: Some(summary(&status)),
+        ..Observation::done(Value::Object(fields(&status)).to_string())
+    })
 }
 
 /// Returns one line about the state of a command, for people.

@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 
 use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::{GrantKind, Permission};
+use crate::permissions::grant::{GrantKind, Permission, Phase};
 use crate::permissions::path_rules::PathRule;
-use crate::permissions::protected::fold_name;
+use crate::permissions::protected::{fold_name, protected_name};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::exec::inventory::user_trees;
 use crate::world::exec::tool_result::{ToolError, cannot_run};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -79,7 +80,7 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
         let mut children = Vec::new();
         for parent in matches {
             let path = root.join(&parent);
-            let entries = match path.dir().dir(&path.below()).and_then(|dir| dir.entries()) {
+            let entries = match path.open_dir().and_then(|dir| dir.entries()) {
                 Ok(entries) => entries,
                 Err(FileSystemError::Missing | FileSystemError::NotDirectory) => continue,
                 Err(error) => {
@@ -150,4 +151,41 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
             .insert(self.root.join(rel).real().to_abs());
         WalkAction::Skip
     }
+}
+
+/// The protected names that are masked. Names that tools generate stay writable on an overlay, and
+/// stay there.
+const MASKED_NAMES: &[&str] = &[GIT_DIR, ".env", ".massgen"];
+
+/// The directory of a repository. In an attempt, an agent may commit to its copy.
+const GIT_DIR: &str = ".git";
+
+/// Returns the paths to mask for a command: existing ones with these names at the roots of the
+/// trees, and those that the config protects. Only a file or directory that is readable and not
+/// writable is masked; if a grant opens such a path explicitly, it is not.
+pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
+    let mut masks = Vec::new();
+    for root in user_trees(gate) {
+        let grant = root.grant();
+        let entries = root.open_dir().and_then(|dir| dir.entries());
+        let masked_names = entries.unwrap_or_default().into_iter().filter_map(|entry| {
+            let rel = RelPath::default().child(&entry.name)?;
+            let protected_name = protected_name(&rel, &grant.unprotected)?;
+            let is_own_repository = gate.phase() == Phase::Attempt && protected_name == GIT_DIR;
+            let is_masked = MASKED_NAMES.contains(&protected_name) && !is_own_repository;
+            is_masked.then_some(rel)
+        });
+        for rel in masked_names.chain(grant.protected.iter().cloned()) {
+            let path = root.join(&rel);
+            let metadata = path.meta();
+            let can_be_masked = metadata
+                .is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
+            let is_read_only = gate.allows(path.real(), Permission::Read)
+                && !gate.allows(path.real(), Permission::Write);
+            if can_be_masked && is_read_only {
+                masks.push(path.real().to_abs());
+            }
+        }
+    }
+    masks
 }

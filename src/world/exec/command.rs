@@ -4,30 +4,30 @@
 use std::sync::Arc;
 
 use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::{GrantKind, Permission};
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
-use crate::sandbox_policy::environment::VENV;
+use crate::permissions::grant::{GrantKind, GrantScope, Permission};
+use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile, deepest_accessible};
+use crate::sandbox_policy::environment::{VENV, VIRTUAL_ENV};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
-use crate::world::exec::closed_paths;
+use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
+use crate::tools::call::ToolCall;
+use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
+use crate::world::exec::closed_paths::{self, masks};
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::folding::expect_one_spelling;
-use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
-use crate::world::exec::relocated_trees::{relocation_note, show_copies};
 use crate::world::exec::tool_result::{
-    ToolError, ToolResult, cannot_complete, cannot_run, display_path,
+    Observation, ToolError, ToolResult, cannot_complete, cannot_run, display_path,
 };
 use crate::world::sandbox::exec_backend::ExecCommand;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::{CommandOutput, CommandWaitLimits};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason, ProcessStreams};
+use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::meta::FileMetadata;
 
 /// The shell; it takes the command as its last argument.
 const SHELL: [&str; 2] = ["bash", "-c"];
@@ -74,11 +74,10 @@ pub(super) fn run_to_completion(
 ) -> Result<(CommandOutput, CommandChanges), ToolError> {
     let commands = commands(gate)?;
     let (command_context, network) = command_context(gate, commands, invocation)?;
-    let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: commands.time_max(timeout_seconds),
         output_bytes_max: commands.output_bytes_max(),
-        interrupt: interrupt.unwrap_or(&no_interrupt),
+        interrupt,
         network: network.as_deref(),
     };
     let (output, mut command_changes) =
@@ -200,8 +199,7 @@ pub(super) fn command_context(
 ) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
     let ShellInvocation { line, dir } = invocation;
     let metadata = dir
-        .dir()
-        .meta(&dir.below())
+        .meta()
         .map_err(|error| ToolError::failed_at(gate, "run a command in", dir, error))?;
     if metadata.kind != FileKind::Directory {
         let reason = format!("it is {}: expected a directory", metadata.kind);
@@ -221,7 +219,7 @@ pub(super) fn command_context(
 fn venv(dir: &ResolvedPath) -> Option<AbsPath> {
     let venv = dir.join(&RelPath::new(VENV)?);
     let bin = venv.join(&RelPath::new("bin")?);
-    let metadata = bin.dir().meta(&bin.below()).ok()?;
+    let metadata = bin.meta().ok()?;
     (metadata.kind == FileKind::Directory).then(|| venv.real().to_abs())
 }
 
@@ -241,4 +239,157 @@ fn observation(
         changes: command_changes.changes,
         ..process_observation(output, call_fields, notes)
     }
+}
+
+/// The result of a command that ran on the caller's streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassthroughResult {
+    /// How it ended.
+    pub exit_reason: ExitReason,
+    /// How many of the user's files changed, if any did.
+    pub delivered: Option<String>,
+    /// Further notes for the user, such as omitted changes and why the command ended.
+    pub notes: Vec<String>,
+}
+
+/// Runs a command on `streams` until it ends or `interrupt` is raised.
+pub(super) fn pass_through(
+    gate: &Gate,
+    invocation: ShellInvocation<'_>,
+    streams: ProcessStreams,
+    interrupt: &CommandInterrupt,
+) -> Result<PassthroughResult, ToolError> {
+    let commands = commands(gate)?;
+    let sandbox = commands.backend().local_sandbox().map_err(|reason| {
+        cannot_run(&format_args!("commands on the streams of others {reason}"))
+    })?;
+    let (context, network) = command_context(gate, commands, invocation)?;
+    let ((exit_reason, mut notes), mut command_changes) =
+        run_and_sync(gate, commands, context, |gate, policy| {
+            let result = sandbox.on_overlay(gate.overlay()).run_on_streams(
+                policy,
+                streams,
+                interrupt,
+                network.as_deref(),
+            );
+            result.map_err(|error| cannot_complete(&error))
+        })?;
+    if let Some(proxy) = &network {
+        command_changes.note_refused_hosts(&proxy.visits());
+    }
+    notes.extend(command_changes.warnings(gate, OMISSIONS_SHOWN_MAX));
+    Ok(PassthroughResult {
+        exit_reason,
+        delivered: command_changes.delivery_summary(),
+        notes,
+    })
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckCommandOutcome {
+    /// It exited with status 0.
+    Passed,
+    /// It ended in any other way.
+    Failed {
+        /// How it ended, as the end of a sentence.
+        failure: String,
+        /// Its output, standard error last.
+        output: String,
+    },
+}
+
+/// Runs a permitted `execute_command` until it ends or `interrupt` is raised.
+///
+/// # Errors
+/// The command could not be run; the string says why.
+pub fn run_check(
+    permitted: Permitted<Action>,
+    interrupt: &CommandInterrupt,
+) -> Result<CheckCommandOutcome, String> {
+    let (action, gate) = permitted.into_action();
+    let ToolCall::ExecuteCommand {
+        command,
+        timeout_seconds,
+        dir,
+        ..
+    } = action
+    else {
+        return Err("it is not a command".to_owned());
+    };
+    let invocation = ShellInvocation::new(&command, &dir);
+    let result = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));
+    let (output, _) = result.map_err(|tool_error| tool_error.message)?;
+    match &output.exit_reason {
+        ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),
+        exit_reason @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => {
+            Err(exit_reason.to_string())
+        }
+        exit_reason @ (ExitReason::Exited(_)
+        | ExitReason::Signalled(_)
+        | ExitReason::TimedOut
+        | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
+            failure: exit_reason.to_string(),
+            output: format!(
+                "{}\n{}",
+                output.stdout.for_model(),
+                output.stderr.for_model()
+            ),
+        }),
+    }
+}
+
+/// Opens in `policy` the copies that the agent of `gate` works on, in the place of the user's trees.
+/// Everything in a copy may be changed: what may not be delivered is found when the changes are read.
+pub(super) fn show_copies(gate: &Gate, policy: &mut SandboxPolicy) -> Result<(), ToolError> {
+    let Some(overlay) = gate.overlay() else {
+        return Ok(());
+    };
+    let start =
+        deepest_accessible(&policy.dir, &policy.open).map(|open_path| open_path.path.clone());
+    for (tree, copy) in overlay.relocations() {
+        let root = tree.to_abs();
+        let mut open_paths = policy.open.iter_mut();
+        let open_path = open_paths.find(|open_path| open_path.path == root);
+        let Some(open_path) = open_path.filter(|_| gate.allows(tree, Permission::Write)) else {
+            continue;
+        };
+        open_path.path = copy.clone();
+        open_path.permission = Permission::Write;
+        let directory = DirectoryHandle::open_own(&copy);
+        let meta = directory.and_then(|directory| FileMetadata::from_handle(&directory));
+        let meta = meta.map_err(|error| cannot_run(&error))?;
+        policy.identities.insert(copy.clone(), meta.identity());
+        if let Some(below) = policy
+            .dir
+            .below(&root)
+            .filter(|_| start.as_ref() == Some(&root))
+        {
+            policy.dir = copy.join(below.as_path());
+        }
+        // The programs of a virtual environment name it by its path.
+        let venv = policy.env.get(VIRTUAL_ENV).and_then(AbsPath::new);
+        let users_venv = venv.filter(|venv| {
+            let below = venv.below(&root);
+            let meta = below.and_then(|below| overlay.user_metadata(&tree.join(&below)));
+            meta.is_some_and(|meta| meta.kind == FileKind::Directory)
+        });
+        policy.open.extend(users_venv.map(|path| AccessiblePath {
+            path,
+            permission: Permission::Read,
+            scope: GrantScope::Tree,
+        }));
+    }
+    policy.open.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(())
+}
+
+/// Returns the note for the model about a command line that names a tree by the path at which commands
+/// do not find it.
+pub(super) fn relocation_note(gate: &Gate, line: &str) -> Option<String> {
+    let mut trees = gate.overlay()?.relocations();
+    let (tree, copy) = trees.find(|(tree, _)| line.contains(&tree.to_string()))?;
+    Some(format!(
+        "commands find `{tree}` at `{copy}`: use relative paths, which start there"
+    ))
 }

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use crate::path::RealPath;
 use crate::text::count_noun;
 use crate::world::access::gate::Gate;
-use crate::world::exec::ActionOutcome;
-use crate::world::exec::tool_result::{ToolError, display_path};
+use crate::world::exec::tool_result::{ActionOutcome, ToolError, display_path};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::proxy::ProxyVisits;
 

@@ -24,9 +24,8 @@ use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
-use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
+use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory, user_trees};
 use crate::world::exec::tool_result::{ToolError, cannot_run};
-use crate::world::exec::user_trees::user_trees;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, UserTreeState};
 use crate::world::sandbox::overlay::setup::SetupUse;
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
@@ -114,7 +113,7 @@ impl PostCommandSync {
             trees.visible_overlay = overlay.downgrade();
         }
         Ok(Self::Overlay(OverlayCommand {
-            gate: gate_on_overlay(&overlay, gate)?,
+            gate: reopen_gate(gate, Some(&overlay)).map_err(|error| cannot_run(&error))?,
             overlay,
             directory,
             retention,
@@ -178,17 +177,16 @@ pub(super) fn open_overlay(
     Ok(overlay)
 }
 
-/// Returns a gate like `gate` that works on the overlay.
-fn gate_on_overlay(overlay: &WriteOverlay, gate: &Gate) -> Result<Gate, ToolError> {
+/// Returns a gate like `gate` that works on `overlay`. Commands and servers are left out, because
+/// they live as long as any clone of them.
+pub(super) fn reopen_gate(gate: &Gate, overlay: Option<&WriteOverlay>) -> Result<Gate, Error> {
     let policy = GatePolicy {
-        // Left out, because they live as long as any clone of them.
         commands: None,
         servers: None,
-        overlay: Some(overlay.clone()),
+        overlay: overlay.cloned(),
         ..gate.policy().clone()
     };
-    let manager = gate.manager().in_phase(gate.phase());
-    Gate::open(manager, policy).map_err(|error| cannot_run(&error))
+    Gate::open(gate.manager().in_phase(gate.phase()), policy)
 }
 
 impl OverlayCommand {

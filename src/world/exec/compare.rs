@@ -6,18 +6,21 @@ use std::io::{BufRead, BufReader, Read as _};
 
 use serde_json::{Map, Value, json};
 
+use crate::check_results::ChangeCounts;
 use crate::delivery::hunks::hunks_in_context;
 use crate::delivery::line_diff::LineDiff;
-use crate::path::RelPath;
+use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
+use crate::path::{RealPath, RelPath};
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::ContentDiff;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::access::merge_bases::FileAccessReason;
-use crate::world::exec::Observation;
+use crate::world::exec::fingerprint::open_content;
 use crate::world::exec::list::list_readable;
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{
-    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_rel, json_done, json_names,
+    BoundedText, LISTING_BYTES_MAX, Observation, ToolError, ToolResult, display_rel, json_done,
+    json_names,
 };
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_kind::FileKind;
@@ -78,12 +81,7 @@ pub(super) fn compare_files(
 }
 
 fn read_side(gate: &Gate, path: &ResolvedPath) -> Result<String, ToolError> {
-    let (file, meta) = path
-        .dir()
-        .open_file(&path.below())
-        .map_err(|error| ToolError::failed_at(gate, "read", path, error))?;
-    let text = text::read_whole(file, path.real().as_path(), COMPARE_BYTES_MAX)
-        .map_err(|error| ToolError::failed_at(gate, "read", path, error))?;
+    let (text, meta) = text::open_whole(gate, "read", path, COMPARE_BYTES_MAX)?;
     gate.history()
         .record_read(path.real().clone(), meta.version);
     gate.record_base(path, &meta.version, FileAccessReason::Read);
@@ -156,8 +154,8 @@ fn has_same_content(
     second: &ResolvedPath,
     bytes_left: &mut u64,
 ) -> Result<bool, FileSystemError> {
-    let (first, first_meta) = first.dir().open_file(&first.below())?;
-    let (second, second_meta) = second.dir().open_file(&second.below())?;
+    let (first, first_meta) = first.open_file()?;
+    let (second, second_meta) = second.open_file()?;
     let size_bytes = first_meta.version.size_bytes;
     if size_bytes != second_meta.version.size_bytes {
         return Ok(false);
@@ -193,7 +191,7 @@ pub(in crate::world) fn has_same_bytes(
 }
 
 fn has_same_target(first: &ResolvedPath, second: &ResolvedPath) -> Result<bool, FileSystemError> {
-    let target = |path: &ResolvedPath| path.dir().link_target(&path.below());
+    let target = |path: &ResolvedPath| path.link_target();
     Ok(target(first)? == target(second)?)
 }
 
@@ -225,4 +223,37 @@ fn content_diffs(
         }
     }
     diffs
+}
+
+/// Counts how the files at `paths` differ between the gates `user_gate` and
+/// `overlay_gate`. Blocks on disk I/O.
+pub fn diffstat<'p>(
+    user_gate: &Gate,
+    overlay_gate: &Gate,
+    paths: impl IntoIterator<Item = &'p RealPath>,
+) -> ChangeCounts {
+    let mut changes = ChangeCounts::default();
+    for path in paths {
+        let (old, new) = (
+            read_beginning(user_gate, path),
+            read_beginning(overlay_gate, path),
+        );
+        if old == new {
+            continue;
+        }
+        let [old, new] = [old, new].map(Option::unwrap_or_default);
+        let texts = as_text(&old).zip(as_text(&new));
+        let lines = texts.map(|(old, new)| LineDiff::new(old, new).counts());
+        changes.add_file(lines.unwrap_or_default());
+    }
+    changes
+}
+
+/// Returns the file at `path`, up to one byte more than is counted; `None` if there is no file.
+fn read_beginning(gate: &Gate, path: &RealPath) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let bytes_max = u64::try_from(MERGE_BYTES_MAX).ok()?.saturating_add(1);
+    let content = open_content(gate, path.as_path().to_str()?)?;
+    content.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }

@@ -8,14 +8,12 @@ use crate::permissions::grant::Permission;
 use crate::permissions::history::is_generated;
 use crate::tools::call::{ExistingTarget, FileSelection};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::list::list_readable;
+use crate::world::exec::list::{CompiledSelection, list_readable};
 use crate::world::exec::put::{FileSource, WriteOptions, put};
-use crate::world::exec::selection::CompiledSelection;
 use crate::world::exec::tool_result::{
-    ToolError, ToolResult, display_path, display_rel, json_done,
+    ActionOutcome, Observation, ToolError, ToolResult, display_path, display_rel, json_done,
 };
 use crate::world::exec::write_block::WriteIntent;
-use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::replace_link;
 use crate::world::sys::file_kind::FileKind;
@@ -60,14 +58,9 @@ impl<'a> CopyRoute<'a> {
 
 /// Implements `copy_file`.
 pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
-    let CopyRoute {
-        gate,
-        source,
-        destination,
-        existing,
-    } = route;
+    let (gate, source, destination) = (route.gate, route.source, route.destination);
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "copy", source, error);
-    let meta = source.dir().meta(&source.below()).map_err(tool_error)?;
+    let meta = source.meta().map_err(tool_error)?;
     match meta.kind {
         FileKind::File => {
             let mut bytes_left = COPY_BYTES_MAX;
@@ -77,14 +70,10 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
             Ok(Observation::done(json_done("copy_file", &details)).with_changes(vec![change]))
         }
         FileKind::Directory => {
-            let exists = destination.dir().meta(&destination.below()).is_ok();
-            if existing == ExistingTarget::Keep && exists {
-                return Err(ToolError::failed_at(
-                    gate,
-                    "write",
-                    destination,
-                    FileSystemError::Exists,
-                ));
+            let exists = destination.meta().is_ok();
+            if route.existing == ExistingTarget::Keep && exists {
+                let error = FileSystemError::Exists;
+                return Err(ToolError::failed_at(gate, "write", destination, error));
             }
             let all_files = None;
             let report = copy_tree(route, all_files)?;
@@ -122,19 +111,10 @@ pub(super) fn copy_tree(
     route: CopyRoute<'_>,
     selection: Option<&CompiledSelection>,
 ) -> Result<TreeCopyReport, ToolError> {
-    let CopyRoute {
-        gate,
-        source,
-        destination,
-        ..
-    } = route;
+    let (gate, source, destination) = (route.gate, route.source, route.destination);
     if destination.real().is_within(source.real()) {
-        return Err(ToolError::failed_at(
-            gate,
-            "copy",
-            source,
-            "the destination is inside it",
-        ));
+        let reason = "the destination is inside it";
+        return Err(ToolError::failed_at(gate, "copy", source, reason));
     }
     let mut report = TreeCopyReport::default();
     let listing = list_readable(gate, source, &mut |entry| {
@@ -197,7 +177,7 @@ impl TreeCopyReport {
             destination: &destination,
             ..route
         };
-        let exists = || destination.dir().meta(&destination.below()).is_ok();
+        let exists = || destination.meta().is_ok();
         let copy_result = match entry.kind {
             FileKind::Directory => make_dir(route.gate, &destination).map(|()| None),
             _ if route.existing == ExistingTarget::Keep && exists() => {
@@ -284,17 +264,9 @@ pub(super) fn copy_content(
     route: CopyRoute<'_>,
     bytes_left: &mut u64,
 ) -> Result<FileChange, ToolError> {
-    let CopyRoute {
-        gate,
-        source,
-        destination,
-        existing,
-    } = route;
+    let (gate, source, destination) = (route.gate, route.source, route.destination);
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "copy", source, error);
-    let (content, meta) = source
-        .dir()
-        .open_file(&source.below())
-        .map_err(tool_error)?;
+    let (content, meta) = source.open_file().map_err(tool_error)?;
     let needed_bytes = meta.allocated_bytes.min(meta.version.size_bytes);
     let too_much = FileSystemError::Limit("more than 4 GiB would be copied by one call");
     *bytes_left = bytes_left
@@ -302,7 +274,7 @@ pub(super) fn copy_content(
         .ok_or_else(|| tool_error(too_much))?;
     let options = WriteOptions {
         intent: WriteIntent::Overwrite,
-        existing,
+        existing: route.existing,
     };
     put(
         gate,
@@ -314,24 +286,16 @@ pub(super) fn copy_content(
 
 /// Creates a symlink with the same target. Only a symlink is replaced by it.
 pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
-    let CopyRoute {
-        gate,
-        source,
-        destination,
-        existing,
-    } = route;
+    let (gate, source, destination) = (route.gate, route.source, route.destination);
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "copy", source, error);
-    let target = source
-        .dir()
-        .link_target(&source.below())
-        .map_err(tool_error)?;
+    let target = source.link_target().map_err(tool_error)?;
     let rel = destination.below();
     let reserve = &gate.policy().disk_reserve;
     reserve
         .expect_room(destination.dir(), 0)
         .map_err(tool_error)?;
     let (dir, name) = destination.dir().make_parent_of(&rel).map_err(tool_error)?;
-    let (result, kind) = match (destination.dir().meta(&rel), existing) {
+    let (result, kind) = match (destination.meta(), route.existing) {
         (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
         (Ok(old_meta), ExistingTarget::Overwrite) if old_meta.kind == FileKind::Link => {
             let replacement = replace_link(&dir, name, &target, &old_meta.version);

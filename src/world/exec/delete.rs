@@ -8,9 +8,10 @@ use crate::permissions::grant::Permission;
 use crate::permissions::history::FileFingerprint;
 use crate::tools::call::{DeleteRecursion, FileSelection};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
-use crate::world::exec::selection::CompiledSelection;
-use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_done, json_names};
+use crate::world::exec::list::CompiledSelection;
+use crate::world::exec::tool_result::{
+    Observation, ToolError, ToolResult, display_path, json_done, json_names,
+};
 use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::remove_if_unchanged;
@@ -29,7 +30,7 @@ pub(super) fn delete_file(
     recursion: DeleteRecursion,
 ) -> ToolResult {
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "delete", path, error);
-    let meta = path.dir().meta(&path.below()).map_err(tool_error)?;
+    let meta = path.meta().map_err(tool_error)?;
     let shown_path = display_path(gate, path.real());
     let (kind, changes) = match (meta.kind, recursion) {
         (FileKind::Directory, DeleteRecursion::EmptyOnly) => {
@@ -243,8 +244,7 @@ fn list_entries(
     select: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, ToolError> {
     let start = path
-        .dir()
-        .dir(&path.below())
+        .open_dir()
         .map_err(|error| ToolError::failed_at(gate, "list", path, error))?;
     let listing = TreeListing::list(&start, select);
     match listing.reached_limit {

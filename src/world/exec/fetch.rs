@@ -7,9 +7,8 @@ use crate::markdown::from_html::{PageText, page_to_markdown};
 use crate::prompts::fetched_pages::{FetchedText, describe_page, describe_redirect};
 use crate::tools::page_url::PageUrl;
 use crate::world::access::gate::Gate;
-use crate::world::exec::Observation;
 use crate::world::exec::server_calls::wait_until_raised;
-use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult};
 use crate::world::io::page_fetcher::{FetchOutcome, FetchedPage};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 

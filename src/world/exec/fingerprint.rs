@@ -54,7 +54,7 @@ pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
         return None;
     };
     let is_at_path = resolved_path.real().as_path().to_str() == Some(path);
-    let (content, _) = resolved_path.dir().open_file(&resolved_path.below()).ok()?;
+    let (content, _) = resolved_path.open_file().ok()?;
     is_at_path.then_some(content)
 }
 

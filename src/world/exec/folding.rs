@@ -84,7 +84,7 @@ fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
 /// Returns another spelling of the entry `name` of a directory that resolves although the kernel
 /// takes it for a different name. If `name` has no letters, another entry is tried in its place.
 fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, ToolError> {
-    let handle = match dir.dir().dir(&dir.below()) {
+    let handle = match dir.open_dir() {
         Ok(handle) => handle,
         // There is nothing that could be reached.
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),

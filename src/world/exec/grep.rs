@@ -12,11 +12,9 @@ use grep_searcher::{
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::{CaseSensitivity, GrepQuery};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
-use crate::world::exec::list::{limit_notes, list_readable};
-use crate::world::exec::selection::CompiledSelection;
+use crate::world::exec::list::{CompiledSelection, limit_notes, list_readable};
 use crate::world::exec::tool_result::{
-    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_path,
+    BoundedText, LISTING_BYTES_MAX, Observation, ToolError, ToolResult, display_path,
 };
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -53,7 +51,7 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
     let matcher = build_matcher(grep)?;
     let selection = CompiledSelection::new(&grep.selection)?;
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "search", path, error);
-    let (files, listing) = match path.dir().meta(&path.below()).map_err(tool_error)?.kind {
+    let (files, listing) = match path.meta().map_err(tool_error)?.kind {
         FileKind::Directory => {
             let listing =
                 list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(tool_error)?;
@@ -161,10 +159,7 @@ impl GrepSearch {
         searcher: &mut Searcher,
         count_max: u32,
     ) -> io::Result<FileMatches> {
-        let (file, meta) = path
-            .dir()
-            .open_file(&path.below())
-            .map_err(io::Error::other)?;
+        let (file, meta) = path.open_file().map_err(io::Error::other)?;
         let file = file.take(self.scan_bytes_left);
         self.scan_bytes_left = self.scan_bytes_left.saturating_sub(meta.version.size_bytes);
         let mut file_matches = FileMatches {

@@ -5,10 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::path::{RealPath, RelPath};
-use crate::permissions::grant::Permission;
+use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::permissions::history::{AccessHistory, FileFingerprint};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::user_trees::user_trees;
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -168,4 +167,14 @@ impl TreeVisitor for InventoryVisitor<'_> {
         self.inventory.unreadable_dirs.insert(path);
         WalkAction::Skip
     }
+}
+
+/// Returns the writable roots of the user's trees.
+pub(super) fn user_trees(gate: &Gate) -> Vec<ResolvedPath> {
+    let is_user_grant =
+        |grant: &&Grant| matches!(grant.kind, GrantKind::Context | GrantKind::BuiltIn);
+    let user_grants = gate.manager().grants().iter().filter(is_user_grant);
+    user_grants
+        .filter_map(|grant| gate.writable_tree(&grant.root.to_abs()))
+        .collect()
 }

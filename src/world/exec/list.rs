@@ -4,15 +4,17 @@
 use std::fmt::Write as _;
 use std::iter::Peekable;
 
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::{Map, Value};
 
+use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::prompts::untrusted_text::note;
+use crate::tools::call::FileSelection;
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
-use crate::world::exec::selection::CompiledGlobs;
 use crate::world::exec::tool_result::{
-    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, display_path, display_rel,
+    BoundedText, LISTING_BYTES_MAX, Observation, ToolError, ToolResult, display_name, display_path,
+    display_rel,
 };
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -100,7 +102,7 @@ pub(super) fn list_readable(
     path: &ResolvedPath,
     select: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, FileSystemError> {
-    let start = path.dir().dir(&path.below())?;
+    let start = path.open_dir()?;
     let mut listing = TreeListing::list(&start, &mut |entry| {
         if gate.allows(&path.real().join(&entry.rel), Permission::Read) {
             select(entry)
@@ -169,4 +171,55 @@ fn tree_nodes<'f>(
         nodes.push(Value::Object(node));
     }
     nodes
+}
+
+/// Compiled globs. `*` crosses `/`.
+#[derive(Debug)]
+pub(super) struct CompiledGlobs(GlobSet);
+
+impl CompiledGlobs {
+    /// Compiles `patterns`.
+    pub(super) fn new(patterns: &[String]) -> Result<Self, ToolError> {
+        let mut builder = GlobSetBuilder::new();
+        for pattern in patterns {
+            builder.add(compile_glob(pattern)?);
+        }
+        let set = builder
+            .build()
+            .map_err(|error| ToolError::failed(error.to_string()));
+        Ok(Self(set?))
+    }
+
+    /// Returns whether one of them matches the path below the tree's root, or its last component.
+    pub(super) fn match_name(&self, rel: &RelPath) -> bool {
+        let by_name = || rel.name().is_some_and(|name| self.0.is_match(name));
+        self.0.is_match(rel.as_path()) || by_name()
+    }
+}
+
+/// A compiled [`FileSelection`].
+#[derive(Debug)]
+pub(super) struct CompiledSelection {
+    include: CompiledGlobs,
+    exclude: CompiledGlobs,
+}
+
+impl CompiledSelection {
+    /// Compiles `selection`.
+    pub(super) fn new(selection: &FileSelection) -> Result<Self, ToolError> {
+        Ok(Self {
+            include: CompiledGlobs::new(&selection.include)?,
+            exclude: CompiledGlobs::new(&selection.exclude)?,
+        })
+    }
+
+    /// Returns whether the file, given relative to the tree's root, is selected.
+    pub(super) fn matches(&self, rel: &RelPath) -> bool {
+        self.include.0.is_match(rel.as_path()) && !self.exclude.0.is_match(rel.as_path())
+    }
+}
+
+fn compile_glob(pattern: &str) -> Result<Glob, ToolError> {
+    let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+    glob.map_err(|error| ToolError::failed(error.to_string()))
 }

@@ -9,10 +9,9 @@ use futures_util::future::BoxFuture;
 use crate::tools::call::ExistingTarget;
 use crate::tools::media::MediaOrder;
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::runner_call::RunnerCall;
-use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -52,7 +51,7 @@ pub(super) fn generate_media(
         let paid_media = paid_media.as_deref();
         paid_media.is_some_and(|bytes| has_content(gate, path, bytes))
     };
-    match path.dir().meta(&path.below()) {
+    match path.meta() {
         Err(FileSystemError::Missing) => {}
         Ok(_) if is_written() => {
             let size = paid_media.as_ref().map_or(0, Vec::len);
@@ -87,7 +86,7 @@ fn report(gate: &Gate, path: &ResolvedPath, size: usize) -> String {
 
 /// Returns whether `path` is a file with exactly this content. If so, it counts as read.
 fn has_content(gate: &Gate, path: &ResolvedPath, content: &[u8]) -> bool {
-    let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
+    let Ok((file, meta)) = path.open_file() else {
         return false;
     };
     let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);

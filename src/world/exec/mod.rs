@@ -2,40 +2,32 @@
 //! is opened beneath the handle of its grant's root, and every name found below it is checked
 //! against the permissions again.
 
-mod tool_result;
+pub mod tool_result;
 mod command_changes;
+mod inventory;
 mod closed_paths;
-mod selection;
 mod list;
 mod text;
+pub mod fingerprint;
 pub mod compare;
 mod write_block;
 mod delete;
 mod put;
 mod commit;
-mod user_trees;
-mod inventory;
 mod command_sync;
 mod folding;
-mod masks;
 mod process_report;
-mod relocated_trees;
-mod command;
+pub mod command;
 mod answer_trial;
 mod background;
 mod tool_call_server;
 mod copy;
-pub mod fingerprint;
-pub mod diffstat;
 mod grep;
 pub mod agent_socket;
 pub mod agent_launcher;
-mod after_hooks;
-pub mod pass_through;
 pub mod program;
 mod read;
 mod plan_file;
-mod read_media;
 mod relocate;
 mod server_launch;
 mod program_tool;
@@ -45,74 +37,27 @@ mod runner_call;
 pub mod vendor_tools;
 pub mod media;
 pub mod subagents;
-pub mod check_command;
 mod write;
 mod apply_patch;
 
 use std::convert::Infallible;
 
-use serde_json::json;
-
 use crate::answer_changes::ChangeLayers;
+use crate::hooks::request::{HookSubject, HookToolCall};
 use crate::path::AbsPath;
+use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::tools::call::{LineRange, ReadForm, ToolCall, UserPath};
-use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass};
 use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
-use crate::world::access::verdict::{Denial, PermitError};
-use crate::world::exec::command::ShellInvocation;
+use crate::world::exec::command::{PassthroughResult, ShellInvocation};
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::media::MediaRunner;
-use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::subagents::SubagentRunner;
-use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::tool_result::{ActionOutcome, Observation, ToolError, ToolResult};
 use crate::world::exec::vendor_tools::{VendorToolRequest, VendorToolRunner};
-use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::file_kind::FileKind;
-
-/// The result of an action: what the model reads, and what changed on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observation {
-    /// Whether the action did what was requested.
-    pub outcome: ActionOutcome,
-    /// What the model reads; bounded in size.
-    pub content: String,
-    /// Images that belong to the content.
-    pub images: Vec<ModelImage>,
-    /// Every file that the action created, changed or deleted, or left alone to protect the user's
-    /// data.
-    pub changes: Vec<FileChange>,
-    /// Denials of tool calls that the action itself made, as a program does.
-    pub denials: Vec<Denial>,
-    /// The exit status of a command or program that exited by itself; file tools have none.
-    pub exit_code: Option<i32>,
-    /// A one-line version of the content for people, where the content is meant for models only.
-    pub summary: Option<String>,
-}
-
-impl From<PermitError> for Observation {
-    fn from(error: PermitError) -> Self {
-        let outcome = match error {
-            PermitError::Denied(_) => ActionOutcome::Denied,
-            PermitError::Exhausted(_) => ActionOutcome::Failed,
-        };
-        Self::new(outcome, error.to_string())
-    }
-}
-
-/// Whether an action did what was requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActionOutcome {
-    /// The action did what was requested.
-    Done,
-    /// It failed; the content says why.
-    Failed,
-    /// A rule that needs the state of the disk denies it: for example, a file is unread or was
-    /// changed by somebody else, or a directory holds a protected name.
-    Denied,
-}
 
 /// Carries out a permitted action. Blocks on disk I/O, so async callers must run it in a blocking
 /// pool.
@@ -165,10 +110,10 @@ pub fn run_with_runners(
     runners: CallRunners<'_>,
 ) -> Observation {
     let (action, gate) = permitted.into_action();
-    let format = ResultFormat::from_action(&action);
+    let json_operation = action.json_operation();
     let result = carry_out(&gate, action, interrupt, runners);
-    let observation = result.unwrap_or_else(|error| format.observation(error));
-    after_hooks::run_after_hooks(&gate, observation)
+    let observation = result.unwrap_or_else(|error| error.observation(json_operation));
+    run_after_hooks(&gate, observation)
 }
 
 /// Records that the agent has seen the current version of the files of an action that was carried
@@ -176,7 +121,7 @@ pub fn run_with_runners(
 pub fn refresh_versions(permitted: Permitted<Action>) {
     let (action, gate) = permitted.into_action();
     let record = |path: ResolvedPath| -> Result<(), Infallible> {
-        if let Ok(meta) = path.dir().meta(&path.below())
+        if let Ok(meta) = path.meta()
             && meta.kind == FileKind::File
         {
             gate.history()
@@ -199,7 +144,7 @@ pub fn read_model_file(
 ) -> Result<ModelFile, String> {
     let (action, gate) = permitted.into_action();
     let read_result = if let Action::ReadMediaFile { path } = action {
-        read_media::read_model_file(&gate, &path, class)
+        read::read_model_file(&gate, &path, class)
     } else {
         Err(ToolError::failed("only a media file is read as one"))
     };
@@ -218,16 +163,16 @@ pub fn run_on_streams(
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, String> {
     let (action, gate) = permitted.into_action();
-    let format = ResultFormat::from_action(&action);
+    let json_operation = action.json_operation();
     let result = if let Action::ExecuteCommand { command, dir, .. } = action {
         let invocation = ShellInvocation::new(&command, &dir);
         answer_trial::run_on_answer(&gate, changes, invocation, |gate, invocation| {
-            pass_through::pass_through(gate, invocation, streams, interrupt)
+            command::pass_through(gate, invocation, streams, interrupt)
         })
     } else {
         Err(ToolError::failed("only a command has streams"))
     };
-    result.map_err(|error| format.observation(error).content)
+    result.map_err(|error| error.observation(json_operation).content)
 }
 
 fn carry_out(
@@ -255,7 +200,7 @@ fn carry_out(
             exclude,
         } => list::search_files(gate, &path, &pattern, &exclude),
         Action::GrepFiles { path, grep } => grep::grep_files(gate, &path, &grep),
-        Action::ReadMediaFile { path } => read_media::read_media_file(gate, &path),
+        Action::ReadMediaFile { path } => read::read_media_file(gate, &path),
         Action::GetFileInfo { path } => read::get_file_info(gate, &path),
         Action::CopyFile {
             source,
@@ -322,37 +267,42 @@ fn carry_out(
     }
 }
 
-/// How a tool formats its result: file tools use text, workspace tools JSON.
-#[derive(Clone, Copy, Debug)]
-enum ResultFormat {
-    Text,
-    Json(&'static str),
+/// Asks the hooks about a call that was carried out, and appends the context that they and the
+/// hooks before the call want the model to read.
+pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Observation {
+    let Some((hooks, hook_result)) = gate.hook_result() else {
+        return observation;
+    };
+    let mut notes: Vec<String> = hook_result
+        .context
+        .iter()
+        .map(|text| marked_context(text))
+        .collect();
+    if let Some(call) = &hook_result.call {
+        let (tool, input) = (&call.0, &call.1);
+        let id = gate.call_id();
+        let hook_call = HookToolCall { tool, input, id };
+        let subject = HookSubject::Result(hook_call, &observation.content);
+        let verdict = hooks.ask(&subject, gate.hook_invocation());
+        // The call has been carried out, so a denial is only a message for the model.
+        if let Some(reason) = verdict.denial() {
+            notes.push(note(escape_notes(reason)));
+        }
+        notes.extend(verdict.context.iter().map(|text| marked_context(text)));
+    }
+    for text in notes {
+        observation.content.push_str("\n\n");
+        observation.content.push_str(&text);
+    }
+    observation
 }
 
-impl ResultFormat {
-    fn from_action(action: &Action) -> Self {
-        action
-            .json_operation()
-            .map_or(ResultFormat::Text, ResultFormat::Json)
-    }
-
-    fn observation(self, error: ToolError) -> Observation {
-        let ToolError {
-            outcome,
-            message,
-            changes,
-        } = error;
-        let content = match (self, outcome) {
-            (ResultFormat::Text, ActionOutcome::Denied) => message,
-            (ResultFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => {
-                format!("error: {message}")
-            }
-            (ResultFormat::Json(operation), _) => {
-                json!({"success": false, "operation": operation, "error": message}).to_string()
-            }
-        };
-        Observation::new(outcome, content).with_changes(changes)
-    }
+/// Formats the context added by a hook as a note that names its origin.
+fn marked_context(text: &str) -> String {
+    note(format_args!(
+        "a hook of the user's adds: {}",
+        escape_notes(text)
+    ))
 }
 
 #[cfg(test)]

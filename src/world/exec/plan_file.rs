@@ -7,7 +7,8 @@ use crate::prompts::call_answers;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::gate::Gate;
-use crate::world::exec::{Observation, make_call};
+use crate::world::exec::make_call;
+use crate::world::exec::tool_result::Observation;
 
 /// Implements `update_plan`. A plan whose file cannot be written counts, and the agent reads why.
 pub(super) fn update_plan(gate: &Gate, plan: &TaskPlan) -> Observation {

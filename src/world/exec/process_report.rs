@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::sandbox::{CommandOutput, ExitReason};
+use crate::world::exec::tool_result::{ActionOutcome, Observation};
+use crate::world::sandbox::CommandOutput;
 
 /// The exit status reported for a process that did not exit by itself.
 const EXIT_CODE_NONE: i32 = -1;
@@ -18,14 +18,7 @@ pub(super) fn process_observation<const N: usize>(
     extra_fields: [(&str, Value); N],
     notes: Vec<String>,
 ) -> Observation {
-    let exit_code = match output.exit_reason {
-        ExitReason::Exited(code) => Some(code),
-        ExitReason::Signalled(_)
-        | ExitReason::TimedOut
-        | ExitReason::Interrupted
-        | ExitReason::DiskFull(_)
-        | ExitReason::Refused { .. } => None,
-    };
+    let exit_code = output.exit_reason.exit_code();
     let success = exit_code == Some(0);
     let mut answer = Map::new();
     let mut add = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
@@ -64,14 +57,10 @@ pub(super) fn summary(output: &CommandOutput) -> String {
         ..
     } = output;
     let (stdout, stderr) = (&output.stdout.text, &output.stderr.text);
-    let (exit_text, texts) = match exit_reason {
-        ExitReason::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
-        ExitReason::Exited(status) => (format!("status {status}"), [stderr, stdout]),
-        ExitReason::Signalled(_)
-        | ExitReason::TimedOut
-        | ExitReason::Interrupted
-        | ExitReason::DiskFull(_)
-        | ExitReason::Refused { .. } => (exit_reason.to_string(), [stderr, stdout]),
+    let (exit_text, texts) = match exit_reason.exit_code() {
+        Some(0) => ("status 0".to_owned(), [stdout, stderr]),
+        Some(status) => (format!("status {status}"), [stderr, stdout]),
+        None => (exit_reason.to_string(), [stderr, stdout]),
     };
     let summary_line = texts.into_iter().find_map(|text| summary_line(text));
     let suffix = summary_line.map_or_else(String::new, |line| format!(": {line}"));

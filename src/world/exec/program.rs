@@ -21,17 +21,15 @@ use crate::tools::served::ToolCaller;
 use crate::tools::spec::ToolOffer;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::ParentDirPolicy;
-use crate::world::exec::Observation;
 use crate::world::exec::process_report::{process_observation, summary};
 use crate::world::exec::tool_call_server::{CallSummary, ToolCallServer};
-use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult};
 use crate::world::sandbox::exec_environment::CommandSpec;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
-use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
-use crate::world::sys::state_files::clear;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// The timeout of the probe program, which only imports: a compiler with an empty cache first
 /// compiles its standard library.
@@ -85,12 +83,11 @@ pub(super) fn execute_code(
     let tools = callable_tools(gate, programs);
     let roots = package_roots(gate, programs);
     write_program(programs, program, &tools, &roots).map_err(|error| run_error(&error))?;
-    let no_interrupt = CommandInterrupt::new().map_err(|error| run_error(&error))?;
     let environment = programs.environment();
     let wait = CommandWaitLimits {
         time_max: environment.time_max(timeout_seconds),
         output_bytes_max: environment.output_bytes_max(),
-        interrupt: interrupt.unwrap_or(&no_interrupt),
+        interrupt,
         network: None,
     };
     let cancellation = CancellationToken::new();
@@ -108,23 +105,17 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     let program = programs.dialect().probe_program();
     let result = write_program(programs, program, &[], &PackageRoots::default());
     result.map_err(|error| error.to_string())?;
-    let no_interrupt = CommandInterrupt::new().map_err(|error| error.to_string())?;
     let wait = CommandWaitLimits {
         time_max: PROBE_TIME_MAX,
         output_bytes_max: PROBE_OUTPUT_BYTES_MAX,
-        interrupt: &no_interrupt,
+        interrupt: None,
         network: None,
     };
     let (_server_end, program_end) = UnixStream::pair().map_err(|error| error.to_string())?;
     let output = run(programs, program_end.into(), wait).map_err(|error| error.to_string())?;
-    match output.exit_reason {
-        ExitReason::Exited(0) => Ok(()),
-        ExitReason::Exited(_)
-        | ExitReason::Signalled(_)
-        | ExitReason::TimedOut
-        | ExitReason::Interrupted
-        | ExitReason::DiskFull(_)
-        | ExitReason::Refused { .. } => Err(summary(&output)),
+    match output.exit_reason.exit_code() {
+        Some(0) => Ok(()),
+        Some(_) | None => Err(summary(&output)),
     }
 }
 

@@ -13,11 +13,12 @@ use crate::tools::served::schema_check::argument_error;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::process_report::summary;
 use crate::world::exec::server_launch::{ConfinedProgram, confine, working_directory};
-use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, cannot_run};
-use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::exec::tool_result::{
+    ActionOutcome, OUTPUT_BYTES_MAX, Observation, ToolError, ToolResult, cannot_run,
+};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits};
 
 /// Longest part of each output of a failed call that a model reads, in characters.
 const ERROR_CHARS_MAX: usize = 4000;
@@ -52,11 +53,10 @@ pub(super) fn run(
         .local_sandbox()
         .map_err(|reason| ToolError::failed(format!("tools {reason}")))?;
     let sandbox = sandbox.on_overlay(gate.overlay());
-    let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: Duration::from_secs(config.call_seconds),
         output_bytes_max: OUTPUT_BYTES_MAX,
-        interrupt: interrupt.unwrap_or(&no_interrupt),
+        interrupt,
         network: network.as_deref(),
     };
     let request = Value::Object(call.arguments.clone()).to_string();
@@ -72,11 +72,7 @@ pub(super) fn run(
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what
 /// it wrote, standard error first.
 fn observation(program_output: &CommandOutput) -> Observation {
-    let exit_code = if let ExitReason::Exited(code) = program_output.exit_reason {
-        Some(code)
-    } else {
-        None
-    };
+    let exit_code = program_output.exit_reason.exit_code();
     let (outcome, content) = if exit_code == Some(0) {
         (ActionOutcome::Done, program_output.stdout.for_model())
     } else {

@@ -142,7 +142,7 @@ fn durability(path: &ResolvedPath, intent: WriteIntent) -> PlacementDurability {
 
 /// Returns the regular file at `path`, if there is one. Anything else there is an error.
 fn existing_file(path: &ResolvedPath) -> Result<Option<FileMetadata>, FileSystemError> {
-    match path.dir().meta(&path.below()) {
+    match path.meta() {
         Ok(meta) => match meta.kind {
             FileKind::File => Ok(Some(meta)),
             FileKind::Directory => Err(FileSystemError::IsDirectory),

@@ -2,19 +2,24 @@
 //! granted.
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 
 use jiff::Timestamp;
 
 use crate::permissions::grant::{GrantKind, GrantScope};
+use crate::permissions::history::FileFingerprint;
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::{LineRange, ReadForm};
+use crate::tools::image::{ImageRejection, ModelImage};
+use crate::tools::model_file::{ModelFile, ModelFileClass};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::access::verdict::GrantedRoot;
-use crate::world::exec::Observation;
 use crate::world::exec::list::list_directory;
 use crate::world::exec::text::{self, ReadText, TextReadError};
-use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, display_path};
+use crate::world::exec::tool_result::{
+    OUTPUT_BYTES_MAX, Observation, ToolError, ToolResult, display_path,
+};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
@@ -31,7 +36,7 @@ pub(super) fn read_file(
     let bytes_max = match form {
         ReadForm::Plain => OUTPUT_BYTES_MAX,
         ReadForm::Numbered => {
-            let meta = path.dir().meta(&path.below());
+            let meta = path.meta();
             if meta.is_ok_and(|meta| meta.kind == FileKind::Directory) {
                 return list_directory(gate, path);
             }
@@ -77,7 +82,7 @@ fn read_text(
     lines: LineRange,
     bytes_max: usize,
 ) -> Result<ReadText, TextReadError> {
-    let (file, meta) = path.dir().open_file(&path.below())?;
+    let (file, meta) = path.open_file()?;
     let name = path.real().as_path();
     let read = text::read_lines(file, name, lines, meta.version.size_bytes, bytes_max)?;
     // What is written after it was read would be in another encoding.
@@ -92,7 +97,7 @@ fn read_text(
 /// Implements `get_file_info`.
 pub(super) fn get_file_info(gate: &Gate, path: &ResolvedPath) -> ToolResult {
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "look at", path, error);
-    let meta = path.dir().meta(&path.below()).map_err(tool_error)?;
+    let meta = path.meta().map_err(tool_error)?;
     let kind = meta.kind.label();
     Ok(Observation::done(format!(
         "path: {}\ntype: {kind}\nsize: {}\nmodified: {}\npermissions: {:03o}\nnames: {}\n",
@@ -142,4 +147,47 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
         let _ = writeln!(text, "commands begin in {}", start_dir.as_str());
     }
     Observation::done(text)
+}
+
+/// Reads the image at `path`.
+pub(super) fn read_media_file(gate: &Gate, path: &ResolvedPath) -> ToolResult {
+    let (bytes, version) = read_bytes(gate, path, ModelImage::BYTES_MAX)?;
+    let image = ModelImage::from_bytes(&bytes)
+        .map_err(|rejection: ImageRejection| ToolError::failed_at(gate, "read", path, rejection))?;
+    gate.history().record_read(path.real().clone(), version);
+    Ok(Observation {
+        images: vec![image.clone()],
+        ..Observation::done(image.to_string())
+    })
+}
+
+/// Reads the document, recording or video at `path`, as `class` says.
+pub(super) fn read_model_file(
+    gate: &Gate,
+    path: &ResolvedPath,
+    class: ModelFileClass,
+) -> Result<ModelFile, ToolError> {
+    let bytes_max = u64::try_from(ModelFile::BYTES_MAX).unwrap_or(u64::MAX);
+    let (bytes, version) = read_bytes(gate, path, bytes_max)?;
+    let name = path.real().as_path().file_name().unwrap_or_default();
+    let file = ModelFile::from_bytes(class, &name.to_string_lossy(), &bytes)
+        .map_err(|rejection| ToolError::failed_at(gate, "read", path, rejection))?;
+    gate.history().record_read(path.real().clone(), version);
+    Ok(file)
+}
+
+/// Reads the file at `path`, and returns its version too. Of a larger one, it reads one byte more
+/// than `bytes_max`, which shows that it is too large.
+fn read_bytes(
+    gate: &Gate,
+    path: &ResolvedPath,
+    bytes_max: u64,
+) -> Result<(Vec<u8>, FileFingerprint), ToolError> {
+    let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "read", path, error);
+    let (file, meta) = path.open_file().map_err(tool_error)?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| tool_error(FileSystemError::from(error)))?;
+    Ok((bytes, meta.version))
 }

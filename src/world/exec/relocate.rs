@@ -5,10 +5,9 @@ use crate::path::RelPath;
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::tools::call::ExistingTarget;
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
 use crate::world::exec::copy::{CopyRoute, copy_content, copy_link, copy_tree};
 use crate::world::exec::delete::{PendingDelete, plan_removal, remove_name, remove_tree};
-use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::{WriteIntent, write_block};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::file_kind::FileKind;
@@ -22,25 +21,17 @@ pub(super) fn move_file(
     destination: &ResolvedPath,
 ) -> ToolResult {
     let tool_error = |error: FileSystemError| ToolError::failed_at(gate, "move", source, error);
-    let meta = source.dir().meta(&source.below()).map_err(tool_error)?;
+    let meta = source.meta().map_err(tool_error)?;
     if destination.real().is_within(source.real()) {
-        return Err(ToolError::failed_at(
-            gate,
-            "move",
-            source,
-            "the destination is inside it",
-        ));
+        let reason = "the destination is inside it";
+        return Err(ToolError::failed_at(gate, "move", source, reason));
     }
-    match destination.dir().meta(&destination.below()) {
+    match destination.meta() {
         Err(FileSystemError::Missing) => {}
         Err(error) => return Err(ToolError::failed_at(gate, "write", destination, error)),
         Ok(_) => {
-            return Err(ToolError::failed_at(
-                gate,
-                "write",
-                destination,
-                FileSystemError::Exists,
-            ));
+            let error = FileSystemError::Exists;
+            return Err(ToolError::failed_at(gate, "write", destination, error));
         }
     }
     if let Some(block) = write_block(gate, source.real(), &meta, WriteIntent::Move) {
@@ -116,23 +107,16 @@ fn copy_and_remove(
             Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
         FileKind::Directory => copy_and_remove_tree(route),
-        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => Err(ToolError::failed_at(
-            gate,
-            "move",
-            source,
-            FileSystemError::NotRegular(kind),
-        )),
+        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
+            let error = FileSystemError::NotRegular(kind);
+            Err(ToolError::failed_at(gate, "move", source, error))
+        }
     }
 }
 
 /// Copies a tree and then removes it, unless a name of it may not be moved or was not copied.
 fn copy_and_remove_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
-    let CopyRoute {
-        gate,
-        source,
-        destination,
-        ..
-    } = route;
+    let (gate, source, destination) = (route.gate, route.source, route.destination);
     let pending_deletes = plan_removal(gate, source, WriteIntent::Move)?;
     for pending_delete in &pending_deletes {
         let target = destination.join(&pending_delete.rel);
@@ -142,12 +126,8 @@ fn copy_and_remove_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolErr
         let kind = pending_delete.meta.kind;
         if matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Device) {
             let error = FileSystemError::NotRegular(kind);
-            return Err(ToolError::failed_at(
-                gate,
-                "move",
-                &source.join(&pending_delete.rel),
-                error,
-            ));
+            let path = source.join(&pending_delete.rel);
+            return Err(ToolError::failed_at(gate, "move", &path, error));
         }
     }
     let unread_rels = unread_files(gate, source, &pending_deletes);

@@ -2,11 +2,12 @@
 //! program may do what the gate's grants open, and no more than the config allows it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, try_join_all};
+use parking_lot::Mutex;
 use rustix::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::runtime::Handle;
@@ -17,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tools::served::{ServerCall, ServerName, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::exec::program_tool;
 use crate::world::exec::server_launch::launch;
-use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::exec::{ActionOutcome, Observation, program_tool};
+use crate::world::exec::tool_result::{ActionOutcome, Observation, ToolError, ToolResult};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunchRequest, ServerReply};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -108,7 +109,7 @@ impl ServerRetries {
     /// Starts an attempt for each server that is left out, unless one is running. Returns the
     /// outcomes of all that are running.
     fn start_attempts(&self, servers: &McpServers, gate: &Gate) -> Vec<RetryOutcome> {
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = self.attempts.lock();
         attempts.retain(|_, attempt| !attempt.thread.is_finished());
         for server in servers.left_out_servers() {
             attempts

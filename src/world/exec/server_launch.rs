@@ -14,10 +14,10 @@ use crate::sandbox_policy::compile::CommandContext;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::access::gate::Gate;
-use crate::world::access::policy::GatePolicy;
 use crate::world::exec::agent_launcher::open_for_reading;
 use crate::world::exec::command::compile_policy;
-use crate::world::exec::user_trees::user_trees;
+use crate::world::exec::command_sync::reopen_gate;
+use crate::world::exec::inventory::user_trees;
 use crate::world::io::files::{find_in_search_path, first_file};
 use crate::world::io::locate::{locate, resolve_path};
 use crate::world::mcp::program_host::{ContainerLaunch, LaunchPlace, SandboxLaunch};
@@ -183,7 +183,8 @@ pub(super) fn confine(
         Some(overlay)
             if program.is_privileged() && is_led_into(overlay, program, &command_context) =>
         {
-            on_users_trees(gate)?
+            // The user's own trees, which are read-only.
+            reopen_gate(gate, None).map_err(|error| error.to_string())?
         }
         _ => gate.clone(),
     };
@@ -231,19 +232,6 @@ fn private_directory(gate: &Gate, environment: &ExecEnvironment) -> Result<AbsPa
 /// Returns the directory for temporary files of a container, and of a sandbox that has its own.
 fn temporary_directory() -> AbsPath {
     AbsPath::root().join("tmp")
-}
-
-/// Returns a gate like `gate` without an overlay: the user's own trees, which are read-only.
-fn on_users_trees(gate: &Gate) -> Result<Gate, String> {
-    let policy = GatePolicy {
-        // Left out, because they live as long as any clone of them.
-        commands: None,
-        servers: None,
-        overlay: None,
-        ..gate.policy().clone()
-    };
-    let manager = gate.manager().in_phase(gate.phase());
-    Gate::open(manager, policy).map_err(|error| error.to_string())
 }
 
 /// Returns whether what starts a program leads into a tree of the user's that is overlaid, where the

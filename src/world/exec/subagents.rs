@@ -17,8 +17,9 @@ use crate::tools::call::{SUBAGENTS_DIRECTORY, SubagentTask};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::list::list_readable;
 use crate::world::exec::runner_call::RunnerCall;
-use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_names};
-use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::exec::tool_result::{
+    ActionOutcome, Observation, ToolError, ToolResult, display_path, json_names,
+};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -29,6 +30,9 @@ const ANSWER_CHARS_MAX: usize = 20_000;
 
 /// Maximum length of the reason for a subagent's failure as its parent reads it, in characters.
 const REASON_CHARS_MAX: usize = 500;
+
+/// What is not possible where a subagent cannot be started.
+const START: &str = "start a subagent in";
 
 /// Runs the conversations of an agent's subagents.
 pub trait SubagentRunner: Debug + Send + Sync {
@@ -169,32 +173,21 @@ fn check_directory(
         let reason = "subagents work only in your workspace";
         return Err(ToolError::denied(gate, dir.real(), reason));
     }
-    match dir.dir().meta(&dir.below()) {
+    match dir.meta() {
         Err(FileSystemError::Missing) => Ok(()),
         Ok(meta) if is_resumed && meta.kind == FileKind::Directory => Ok(()),
         Ok(_) => {
             let reason = "it exists; give the subagent another `id`";
-            Err(ToolError::failed_at(
-                gate,
-                "start a subagent in",
-                dir,
-                reason,
-            ))
+            Err(ToolError::failed_at(gate, START, dir, reason))
         }
-        Err(error) => Err(ToolError::failed_at(
-            gate,
-            "start a subagent in",
-            dir,
-            error,
-        )),
+        Err(error) => Err(ToolError::failed_at(gate, START, dir, error)),
     }
 }
 
 /// Creates the directory of a subagent, and opens its gate.
 fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
-    let action = "start a subagent in";
     let result = dir.dir().make_dirs(&dir.below());
-    let _created = result.map_err(|error| ToolError::failed_at(gate, action, dir, error))?;
+    let _created = result.map_err(|error| ToolError::failed_at(gate, START, dir, error))?;
     let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
         let reason = "subagents work only in your workspace";
         ToolError::denied(gate, dir.real(), reason)
@@ -202,13 +195,13 @@ fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
     let commands = match gate.commands() {
         Some(commands) => commands
             .for_subagent()
-            .map_err(|error| ToolError::failed_at(gate, action, dir, error))?,
+            .map_err(|error| ToolError::failed_at(gate, START, dir, error))?,
         None => None,
     };
     let policy = gate
         .policy()
         .for_subagent(dir.real().clone(), &dir.below(), commands);
-    Gate::open(manager, policy).map_err(|error| ToolError::failed_at(gate, action, dir, error))
+    Gate::open(manager, policy).map_err(|error| ToolError::failed_at(gate, START, dir, error))
 }
 
 /// Returns what the parent reads about one subagent.

@@ -7,9 +7,12 @@ use std::path::Path;
 use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::text::name_spelling::to_readable_text;
 use crate::tools::call::LineRange;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::exec::tool_result::ToolError;
 use crate::world::sandbox::output_text::{character_tail_len, complete_characters_len};
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileMetadata;
 
 /// The most bytes that are skipped to find a line.
 const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -163,6 +166,20 @@ pub(super) fn read_whole(
         return Err(TextReadError::TooLong { bytes_max });
     }
     decode(bytes)
+}
+
+/// Opens and reads a file as [`read_whole`] does, to do `action` with it.
+pub(super) fn open_whole(
+    gate: &Gate,
+    action: &str,
+    path: &ResolvedPath,
+    bytes_max: usize,
+) -> Result<(String, FileMetadata), ToolError> {
+    let read = || -> Result<_, TextReadError> {
+        let (file, meta) = path.open_file()?;
+        Ok((read_whole(file, path.real().as_path(), bytes_max)?, meta))
+    };
+    read().map_err(|error| ToolError::failed_at(gate, action, path, error))
 }
 
 fn binary_kind(name: &Path) -> Option<&'static str> {

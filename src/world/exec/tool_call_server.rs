@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
+use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
@@ -21,7 +22,8 @@ use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
 use crate::world::access::gate::Gate;
 use crate::world::access::verdict::{Denial, PermitError};
-use crate::world::exec::{ActionOutcome, run_until};
+use crate::world::exec::run_until;
+use crate::world::exec::tool_result::ActionOutcome;
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -135,9 +137,7 @@ impl ToolCallServer {
 
     /// Returns what is reported about all calls.
     pub(super) fn into_summary(self) -> CallSummary {
-        self.summary
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.summary.into_inner()
     }
 
     /// Answers calls until there are no more. Calls in progress end when `interrupt` is raised.
@@ -218,10 +218,7 @@ impl ToolCallServer {
     ) {
         let _runtime_guard = self.runtime.as_ref().map(Handle::enter);
         loop {
-            let next_call = call_receiver
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .recv();
+            let next_call = call_receiver.lock().recv();
             let Ok(call) = next_call else { return };
             // Remaining calls are still received, so that the sender never blocks forever.
             if !interrupt.is_raised() {
@@ -252,7 +249,7 @@ impl ToolCallServer {
                 (self.check_and_run(call, interrupt), description)
             }
         };
-        let mut summary = self.lock();
+        let mut summary = self.summary.lock();
         if summary.calls.len() < CALLS_SHOWN_MAX {
             summary
                 .calls
@@ -269,20 +266,14 @@ impl ToolCallServer {
     fn check_and_run(&self, call: ToolCall, interrupt: &CommandInterrupt) -> CallOutcome {
         let (_read_guard, _write_guard);
         if call.only_reads() {
-            _read_guard = self
-                .call_lock
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
+            _read_guard = self.call_lock.read();
         } else {
-            _write_guard = self
-                .call_lock
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            _write_guard = self.call_lock.write();
         }
         match self.gate.check(call) {
             Err(PermitError::Denied(denial)) => {
                 let content = denial.to_string();
-                self.lock().denials.push(denial);
+                self.summary.lock().denials.push(denial);
                 CallOutcome::new("denied", content)
             }
             Err(error @ PermitError::Exhausted(_)) => {
@@ -294,7 +285,7 @@ impl ToolCallServer {
                     let images = unshown_images_note(observation.images.len());
                     observation.content.push_str(&images);
                 }
-                self.lock().changes.extend(observation.changes);
+                self.summary.lock().changes.extend(observation.changes);
                 match (observation.outcome, observation.exit_code) {
                     // A command that exited by itself is a result, whatever its status.
                     (ActionOutcome::Failed, Some(status)) => CallOutcome {
@@ -320,7 +311,7 @@ impl ToolCallServer {
 
     /// Counts a call and returns whether it exceeds the limits.
     fn count_exceeds_limits(&self, bytes: usize) -> bool {
-        let mut summary = self.lock();
+        let mut summary = self.summary.lock();
         summary.bytes = summary.bytes.saturating_add(bytes);
         if summary.count >= CALLS_MAX || summary.bytes > CALLS_BYTES_MAX {
             let note = format!(
@@ -350,20 +341,16 @@ impl ToolCallServer {
         let mut frame = serde_json::to_vec(&frame)?;
         frame.push(b'\n');
         {
-            let mut summary = self.lock();
+            let mut summary = self.summary.lock();
             summary.bytes = summary.bytes.saturating_add(frame.len());
         }
-        let _guard = write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = write_lock.lock();
         let mut stream = stream;
         stream.write_all(&frame)
     }
 
     fn add_note(&self, note: &str) {
-        self.lock().notes.push(note.to_owned());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CallSummary> {
-        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
+        self.summary.lock().notes.push(note.to_owned());
     }
 }
 

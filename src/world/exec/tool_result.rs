@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use crate::path::{RealPath, RelPath};
 use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::text::name_spelling::show_name;
+use crate::tools::image::ModelImage;
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::access::verdict::{Denial, PermitError};
 use crate::world::io::file_change::FileChange;
 use crate::world::sys::file_system_error::FileSystemError;
 
@@ -19,6 +20,48 @@ pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// The most names, matches and differences that one call returns, in bytes.
 pub(super) const LISTING_BYTES_MAX: usize = 64 * 1024;
+
+/// The result of an action: what the model reads, and what changed on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// Whether the action did what was requested.
+    pub outcome: ActionOutcome,
+    /// What the model reads; bounded in size.
+    pub content: String,
+    /// Images that belong to the content.
+    pub images: Vec<ModelImage>,
+    /// Every file that the action created, changed or deleted, or left alone to protect the user's
+    /// data.
+    pub changes: Vec<FileChange>,
+    /// Denials of tool calls that the action itself made, as a program does.
+    pub denials: Vec<Denial>,
+    /// The exit status of a command or program that exited by itself; file tools have none.
+    pub exit_code: Option<i32>,
+    /// A one-line version of the content for people, where the content is meant for models only.
+    pub summary: Option<String>,
+}
+
+impl From<PermitError> for Observation {
+    fn from(error: PermitError) -> Self {
+        let outcome = match error {
+            PermitError::Denied(_) => ActionOutcome::Denied,
+            PermitError::Exhausted(_) => ActionOutcome::Failed,
+        };
+        Self::new(outcome, error.to_string())
+    }
+}
+
+/// Whether an action did what was requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionOutcome {
+    /// The action did what was requested.
+    Done,
+    /// It failed; the content says why.
+    Failed,
+    /// A rule that needs the state of the disk denies it: for example, a file is unread or was
+    /// changed by somebody else, or a directory holds a protected name.
+    Denied,
+}
 
 /// The result of a tool: an observation, or why it ended early.
 pub(super) type ToolResult = Result<Observation, ToolError>;
@@ -64,6 +107,20 @@ impl ToolError {
             message: format!("denied: write to {path}: {reason}"),
             changes: Vec::new(),
         }
+    }
+
+    /// Returns what the model reads: text from a file tool, and JSON from a workspace tool, which
+    /// names its operation.
+    pub(super) fn observation(self, json_operation: Option<&str>) -> Observation {
+        let message = self.message;
+        let content = match (json_operation, self.outcome) {
+            (Some(operation), _) => {
+                json!({"success": false, "operation": operation, "error": message}).to_string()
+            }
+            (None, ActionOutcome::Denied) => message,
+            (None, ActionOutcome::Done | ActionOutcome::Failed) => format!("error: {message}"),
+        };
+        Observation::new(self.outcome, content).with_changes(self.changes)
     }
 
     /// Sets the changes made before the error, in place of those that it has.

@@ -8,9 +8,8 @@ use futures_util::future::BoxFuture;
 use crate::prompts::vendor_tools::describe_vendor_result;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::gate::Gate;
-use crate::world::exec::Observation;
 use crate::world::exec::runner_call::RunnerCall;
-use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::tool_result::{Observation, ToolError, ToolResult};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// The most text of a result that a model reads, in bytes.

@@ -7,11 +7,12 @@ use crate::prompts::untrusted_text::unescape_result;
 use crate::text::{escape_line, truncate};
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
 use crate::world::access::gate::{Gate, ResolvedPath};
-use crate::world::exec::Observation;
 use crate::world::exec::compare::unified_diff;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::text;
-use crate::world::exec::tool_result::{LISTING_BYTES_MAX, ToolError, ToolResult, display_path};
+use crate::world::exec::tool_result::{
+    LISTING_BYTES_MAX, Observation, ToolError, ToolResult, display_path,
+};
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -51,12 +52,7 @@ pub(super) fn edit_file(
     edits: &[FileEdit],
     mode: EditMode,
 ) -> ToolResult {
-    let (file, meta) = path
-        .dir()
-        .open_file(&path.below())
-        .map_err(|error| ToolError::failed_at(gate, "edit", path, error))?;
-    let old_text = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
-        .map_err(|error| ToolError::failed_at(gate, "edit", path, error))?;
+    let (old_text, meta) = text::open_whole(gate, "edit", path, EDIT_BYTES_MAX)?;
     let new_text = apply_edits(&old_text, edits)
         .map_err(|reason| ToolError::failed_at(gate, "edit", path, reason))?;
     let shown_path = display_path(gate, path.real());

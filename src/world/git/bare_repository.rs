@@ -2,12 +2,15 @@
 //! pipeline works on a project, it uses the project's objects. The project's own repository is only
 //! read, until it is sent the objects of the commit that it receives.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
-use crate::world::git::object_cache::GitObjectCache;
 use crate::world::git::project::{NOT_FOUND_STATUS, ProjectRepository, SHALLOW_BYTES_MAX};
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy_text, text};
 use crate::world::io::files::read_regular_file;
@@ -27,12 +30,41 @@ pub struct BareRepository {
     objects: GitObjectCache,
 }
 
-/// The files of a working tree, with its repository and its index.
-#[derive(Clone, Copy, Debug)]
+/// A work tree, with the repository and the index that git uses for it.
+#[derive(Clone, Copy)]
 pub(super) struct GitWorktree<'a> {
-    pub(super) git_dir: &'a AbsPath,
-    pub(super) dir: &'a AbsPath,
-    pub(super) index: &'a AbsPath,
+    git: &'a GitProgram,
+    git_dir: &'a AbsPath,
+    dir: &'a AbsPath,
+    index: &'a AbsPath,
+}
+
+impl GitWorktree<'_> {
+    /// Runs git there on `input`.
+    pub(super) async fn run(self, arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+        let output = self.try_run(arguments, input).await?;
+        match output.code {
+            0 => Ok(output.stdout),
+            _ => Err(GitInvocation::new(self.dir, arguments).git_error(&output.stderr)),
+        }
+    }
+
+    /// Like [`GitWorktree::run`], but returns the output whatever git's exit status.
+    pub(super) async fn try_run(self, arguments: &[&str], input: &[u8]) -> Result<GitOutput> {
+        let git_dir = self.git_dir.to_string();
+        let (tree, index) = (self.dir.to_string(), self.index.to_string());
+        let env = [
+            ("GIT_DIR", git_dir.as_str()),
+            ("GIT_WORK_TREE", &tree),
+            ("GIT_INDEX_FILE", &index),
+        ];
+        let call = GitInvocation {
+            env: &env,
+            input,
+            ..GitInvocation::new(self.dir, arguments)
+        };
+        self.git.try_run(call).await
+    }
 }
 
 /// A commit to be created.
@@ -315,92 +347,24 @@ impl BareRepository {
         self.git.run(call).await
     }
 
-    /// Runs git on the files in `dir`, whose index is `index`.
-    pub(super) async fn run_in_worktree(
-        &self,
-        dir: &AbsPath,
-        index: &AbsPath,
-        arguments: &[&str],
-    ) -> Result<Vec<u8>> {
-        self.run_in_other_worktree(self.worktree(dir, index), arguments)
-            .await
+    /// Returns the work tree `dir` of this repository, with this index.
+    pub(super) fn worktree<'a>(&'a self, dir: &'a AbsPath, index: &'a AbsPath) -> GitWorktree<'a> {
+        self.worktree_of(&self.dir, dir, index)
     }
 
-    /// Like [`BareRepository::run_in_worktree`], but returns the output whatever git's exit status.
-    pub(super) async fn try_run_in_worktree(
-        &self,
-        dir: &AbsPath,
-        index: &AbsPath,
-        arguments: &[&str],
-    ) -> Result<GitOutput> {
-        self.try_run_git_in(self.worktree(dir, index), arguments, b"")
-            .await
-    }
-
-    /// Like [`BareRepository::run_in_worktree`], but git reads `input`.
-    pub(super) async fn run_in_worktree_with_input(
-        &self,
-        dir: &AbsPath,
-        index: &AbsPath,
-        arguments: &[&str],
-        input: &[u8],
-    ) -> Result<()> {
-        let output = self.run_git_in(self.worktree(dir, index), arguments, input);
-        output.await.map(drop)
-    }
-
-    /// Runs git on the files of a working tree that may have another repository.
-    pub(super) async fn run_in_other_worktree(
-        &self,
-        worktree: GitWorktree<'_>,
-        arguments: &[&str],
-    ) -> Result<Vec<u8>> {
-        self.run_git_in(worktree, arguments, b"").await
-    }
-
-    /// Returns the working tree of this repository in `dir`, whose index is `index`.
-    fn worktree<'a>(&'a self, dir: &'a AbsPath, index: &'a AbsPath) -> GitWorktree<'a> {
+    /// Returns the work tree `dir` of the repository at `git_dir`, with this index.
+    pub(super) fn worktree_of<'a>(
+        &'a self,
+        git_dir: &'a AbsPath,
+        dir: &'a AbsPath,
+        index: &'a AbsPath,
+    ) -> GitWorktree<'a> {
         GitWorktree {
-            git_dir: &self.dir,
+            git: &self.git,
+            git_dir,
             dir,
             index,
         }
-    }
-
-    /// Runs git on the files of a working tree, with this input; a failure is an error.
-    async fn run_git_in(
-        &self,
-        worktree: GitWorktree<'_>,
-        arguments: &[&str],
-        input: &[u8],
-    ) -> Result<Vec<u8>> {
-        let output = self.try_run_git_in(worktree, arguments, input).await?;
-        match output.code {
-            0 => Ok(output.stdout),
-            _ => Err(GitInvocation::new(worktree.dir, arguments).git_error(&output.stderr)),
-        }
-    }
-
-    /// Like [`BareRepository::run_git_in`], but returns the output whatever git's exit status.
-    async fn try_run_git_in(
-        &self,
-        worktree: GitWorktree<'_>,
-        arguments: &[&str],
-        input: &[u8],
-    ) -> Result<GitOutput> {
-        let git_dir = worktree.git_dir.to_string();
-        let (tree, index) = (worktree.dir.to_string(), worktree.index.to_string());
-        let env = [
-            ("GIT_DIR", git_dir.as_str()),
-            ("GIT_WORK_TREE", &tree),
-            ("GIT_INDEX_FILE", &index),
-        ];
-        let call = GitInvocation {
-            env: &env,
-            input,
-            ..GitInvocation::new(worktree.dir, arguments)
-        };
-        self.git.try_run(call).await
     }
 
     /// Adds entries in the format of `git update-index -z --index-info` to the index of the files
@@ -412,8 +376,8 @@ impl BareRepository {
         rows: &[u8],
     ) -> Result<()> {
         let arguments = ["update-index", "-z", "--index-info"];
-        self.run_in_worktree_with_input(dir, index, &arguments, rows)
-            .await
+        let output = self.worktree(dir, index).run(&arguments, rows).await;
+        output.map(drop)
     }
 
     /// Gives `project` all objects that are reachable from `commit` and not from its head, as one
@@ -513,4 +477,87 @@ fn parse_changed_file(fields: &str, path: String) -> Option<ChangedFile> {
         status,
         is_submodule: [mode_before, mode_after].contains(&SUBMODULE_MODE),
     })
+}
+
+/// Maximum number of trees, and of commits, that are kept. Before one more is added, all are
+/// removed.
+const OBJECTS_MAX: usize = 64;
+/// Maximum size of a listing that is kept, in bytes.
+const LISTING_BYTES_MAX: usize = 64 * 1024;
+
+/// The objects of one repository; clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GitObjectCache(Arc<Mutex<KnownObjects>>);
+
+#[derive(Debug, Default)]
+struct KnownObjects {
+    /// The entries directly in each tree, as `git ls-tree -z` prints them.
+    listings: BTreeMap<ObjectId, Arc<[u8]>>,
+    /// The tree of each commit.
+    trees: BTreeMap<ObjectId, ObjectId>,
+}
+
+impl GitObjectCache {
+    /// Returns the entries of a tree if they are kept.
+    pub(super) fn listing(&self, tree: &ObjectId) -> Option<Arc<[u8]>> {
+        self.0.lock().listings.get(tree).cloned()
+    }
+
+    /// Keeps the entries of a tree unless they are too long.
+    pub(super) fn keep_listing(&self, tree: &ObjectId, listing: &Arc<[u8]>) {
+        if listing.len() <= LISTING_BYTES_MAX {
+            insert_bounded(&mut self.0.lock().listings, tree, Arc::clone(listing));
+        }
+    }
+
+    /// Returns the tree of a commit if it is kept.
+    pub(super) fn tree(&self, commit: &ObjectId) -> Option<ObjectId> {
+        self.0.lock().trees.get(commit).cloned()
+    }
+
+    /// Keeps the tree of a commit.
+    pub(super) fn keep_tree(&self, commit: &ObjectId, tree: &ObjectId) {
+        insert_bounded(&mut self.0.lock().trees, commit, tree.clone());
+    }
+}
+
+fn insert_bounded<T>(cache: &mut BTreeMap<ObjectId, T>, object: &ObjectId, value: T) {
+    if cache.len() >= OBJECTS_MAX {
+        cache.clear();
+    }
+    cache.insert(object.clone(), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(number: usize) -> ObjectId {
+        ObjectId::parse(&format!("{number:040x}")).unwrap()
+    }
+
+    #[test]
+    fn a_bounded_number_of_objects_is_kept() {
+        let cache = GitObjectCache::default();
+        for number in 0..=OBJECTS_MAX {
+            cache.keep_tree(&object(number), &object(number + 1));
+            assert_eq!(cache.tree(&object(number)), Some(object(number + 1)));
+        }
+        assert_eq!(cache.0.lock().trees.len(), 1);
+        assert_eq!(cache.tree(&object(0)), None);
+    }
+
+    #[test]
+    fn a_long_listing_is_not_kept() {
+        let cache = GitObjectCache::default();
+        for (number, bytes) in [LISTING_BYTES_MAX, LISTING_BYTES_MAX + 1]
+            .into_iter()
+            .enumerate()
+        {
+            let listing: Arc<[u8]> = vec![b'x'; bytes].into();
+            cache.keep_listing(&object(number), &listing);
+        }
+        assert!(cache.clone().listing(&object(0)).is_some());
+        assert_eq!(cache.listing(&object(1)), None);
+    }
 }

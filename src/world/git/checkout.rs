@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::git::bare_repository::{BareRepository, parse_id};
+use crate::world::git::bare_repository::{BareRepository, GitWorktree, parse_id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{ABSENT_MODE, FILE_MODE, index_row};
 use crate::world::git::{GitOutput, nul_separated};
-use crate::world::sys::state_files::access::make_accessible;
+use crate::world::sys::state_files::clear::make_accessible;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::{clear, file};
 
@@ -77,12 +77,12 @@ impl Checkout {
         }
         // Unlike `git checkout`, it does not move the repository's HEAD, which all checkouts share.
         let arguments = ["read-tree", "--reset", "-u", commit.as_str()];
-        if self.try_run_git(&arguments).await?.code == 0 {
+        if self.worktree().try_run(&arguments, b"").await?.code == 0 {
             return Ok(());
         }
         // A command may have made a directory with changed files inaccessible.
         self.make_all_accessible()?;
-        self.run_git(&arguments).await.map(drop)
+        self.worktree().run(&arguments, b"").await.map(drop)
     }
 
     /// Creates a directory among the files, if it is missing.
@@ -139,7 +139,7 @@ impl Checkout {
         if let Some(forced) = forced {
             self.add_forced(forced).await?;
         }
-        let tree = parse_id(&self.run_git(&["write-tree"]).await?)?;
+        let tree = parse_id(&self.worktree().run(&["write-tree"], b"").await?)?;
         Ok(CapturedTree { tree, left_out })
     }
 
@@ -154,7 +154,7 @@ impl Checkout {
         let mut has_full_access = false;
         for _ in 0..NESTED_MAX {
             let unreachable = self.descend_into_nested().await?;
-            let output = self.try_run_git(&arguments).await?;
+            let output = self.worktree().try_run(&arguments, b"").await?;
             let gitlinks = self.gitlinks().await?;
             let new_gitlinks: Vec<_> = gitlinks.difference(submodules).cloned().collect();
             let errors = add_errors(&output);
@@ -178,7 +178,7 @@ impl Checkout {
     /// Returns the paths in the index that git treats as separate repositories.
     async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
         let arguments = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
-        let listing = self.run_git(&arguments).await?;
+        let listing = self.worktree().run(&arguments, b"").await?;
         let gitlinks = nul_separated(&listing).filter_map(|row| row.strip_prefix(GITLINK_PREFIX));
         Ok(gitlinks.map(<[u8]>::to_owned).collect())
     }
@@ -191,9 +191,7 @@ impl Checkout {
         let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
         let arguments = ["update-index", "--skip-worktree", "-z", "--stdin"];
         let paths = paths.join(&0);
-        self.bare_repository
-            .run_in_worktree_with_input(&self.dir, &self.index, &arguments, &paths)
-            .await
+        self.worktree().run(&arguments, &paths).await.map(drop)
     }
 
     /// Adds the files of `forced` that are ignored because of a rule above it.
@@ -216,7 +214,8 @@ impl Checkout {
         list_arguments.extend(exclude_option.as_deref());
         let listing = self
             .bare_repository
-            .run_in_worktree(&dir, &empty_index, &list_arguments)
+            .worktree(&dir, &empty_index)
+            .run(&list_arguments, b"")
             .await?;
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
         let prefix = forced.dir.as_path().as_os_str().as_bytes();
@@ -229,9 +228,7 @@ impl Checkout {
         }
         let paths = paths.join(&0);
         let add_arguments = ["update-index", "--add", "-z", "--stdin"];
-        self.bare_repository
-            .run_in_worktree_with_input(&self.dir, &self.index, &add_arguments, &paths)
-            .await
+        self.worktree().run(&add_arguments, &paths).await.map(drop)
     }
 
     /// Makes git descend into the repositories that were created among the files. Returns what it
@@ -258,7 +255,7 @@ impl Checkout {
     /// Returns the untracked directories that git treats as separate repositories.
     async fn list_nested(&self) -> Result<Vec<Vec<u8>>> {
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let output = self.run_git(&arguments).await?;
+        let output = self.worktree().run(&arguments, b"").await?;
         let paths = output.split(|byte| *byte == 0);
         let nested_dirs = paths.filter_map(|path| path.strip_suffix(b"/"));
         Ok(nested_dirs.map(<[u8]>::to_owned).collect())
@@ -268,7 +265,7 @@ impl Checkout {
     /// is added for this is gone when the files are captured.
     async fn descend_into(&self, nested_dirs: &[Vec<u8>]) -> Result<()> {
         let arguments = ["hash-object", "-w", "--stdin"];
-        let empty_blob = parse_id(&self.run_git(&arguments).await?)?;
+        let empty_blob = parse_id(&self.worktree().run(&arguments, b"").await?)?;
         let rows = nested_dirs.iter().map(|dir| {
             let path_inside = [dir, PLACEHOLDER_NAME].concat();
             let row_inside = index_row(FILE_MODE, &empty_blob, &path_inside);
@@ -280,16 +277,8 @@ impl Checkout {
             .await
     }
 
-    async fn try_run_git(&self, arguments: &[&str]) -> Result<GitOutput> {
-        self.bare_repository
-            .try_run_in_worktree(&self.dir, &self.index, arguments)
-            .await
-    }
-
-    async fn run_git(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        self.bare_repository
-            .run_in_worktree(&self.dir, &self.index, arguments)
-            .await
+    fn worktree(&self) -> GitWorktree<'_> {
+        self.bare_repository.worktree(&self.dir, &self.index)
     }
 }
 

@@ -146,11 +146,8 @@ impl BareRepository {
             "--ignore-submodules=dirty",
         ];
         let listing = self
-            .run_in_worktree(
-                disk.root,
-                index,
-                &disk.line_endings.with_options(&arguments),
-            )
+            .worktree(disk.root, index)
+            .run(&disk.line_endings.with_options(&arguments), b"")
             .await?;
         differing_paths.extend(paths(&listing));
         Ok(differing_paths)
@@ -168,7 +165,7 @@ impl BareRepository {
         // A missing index knows no file, so these are all.
         let missing_index = index.parent().unwrap_or_else(AbsPath::root).join("none");
         let list = ["ls-files", "--others", "-z", "--", &dir_text];
-        let listing = self.run_in_worktree(root, &missing_index, &list).await?;
+        let listing = self.worktree(root, &missing_index).run(&list, b"").await?;
         Ok(paths(&listing).all(|path| changes.contains_key(&path)))
     }
 
@@ -186,7 +183,8 @@ impl BareRepository {
         let index = staging.path().join("index");
         // This fills only the index; the files that are to be written are named afterwards.
         let read_tree = ["read-tree", tree.as_str()];
-        self.run_in_worktree(dir, &index, &read_tree).await?;
+        let worktree = self.worktree(dir, &index);
+        worktree.run(&read_tree, b"").await?;
         let written_files = changes.iter().filter(|(_, change)| change.after.is_some());
         let paths: Vec<&[u8]> = written_files
             .map(|(path, _)| path.as_path().as_os_str().as_bytes())
@@ -194,8 +192,7 @@ impl BareRepository {
         let checkout_index = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
         let arguments = target.line_endings.with_options(&checkout_index);
         let paths = paths.join(&0);
-        self.run_in_worktree_with_input(dir, &index, &arguments, &paths)
-            .await
+        worktree.run(&arguments, &paths).await.map(drop)
     }
 
     /// Returns what blocks files that `changes` create: a parent path that is no longer a

@@ -4,11 +4,9 @@
 //! driver, alias or pager. Only a push runs with all of the user's settings.
 
 pub mod object;
-mod object_cache;
 pub mod ownership;
 pub mod project;
 pub mod bare_repository;
-pub mod merge_base;
 pub mod tree;
 pub mod checkout;
 pub mod commit_files;
@@ -18,7 +16,6 @@ pub mod import;
 mod next_index;
 pub mod private_repository;
 pub mod receiver;
-mod user_index;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -6,12 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::git::bare_repository::{BareRepository, GitWorktree};
+use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::checkout::PRIVATE_GIT_DIR;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// Settings that disable background maintenance in an agent's git: it would continue after the
 /// agent has ended.
@@ -52,12 +51,9 @@ impl BareRepository {
             &format_option,
             ".",
         ];
-        let repository = PrivateRepository {
-            bare_repository: self,
-            dir,
-            git_dir: &git_dir,
-        };
-        repository.run_git(&init).await?;
+        let index = git_dir.join("index");
+        let repository = self.worktree_of(&git_dir, dir, &index);
+        repository.run(&init, b"").await?;
         // Alternates: objects that it lacks are read from the bare repository.
         let info = git_dir.join("objects/info");
         dir::create_all(&info, DirectoryAudience::Umask)?;
@@ -77,43 +73,21 @@ impl BareRepository {
         let settings = [("user.name", name), ("user.email", address)];
         let reference = branch.reference();
         repository
-            .run_git(&["update-ref", "refs/heads/main", main_tip.as_str()])
+            .run(&["update-ref", "refs/heads/main", main_tip.as_str()], b"")
             .await?;
         repository
-            .run_git(&["update-ref", &reference, branch_tip.as_str()])
+            .run(&["update-ref", &reference, branch_tip.as_str()], b"")
             .await?;
         repository
-            .run_git(&["symbolic-ref", "HEAD", &reference])
+            .run(&["symbolic-ref", "HEAD", &reference], b"")
             .await?;
         for (name, value) in settings.into_iter().chain(NO_MAINTENANCE) {
-            repository.run_git(&["config", name, value]).await?;
+            repository.run(&["config", name, value], b"").await?;
         }
         // The files are in place already: only the index is filled, so that git status is clean.
         repository
-            .run_git(&["read-tree", branch_tip.as_str()])
+            .run(&["read-tree", branch_tip.as_str()], b"")
             .await
             .map(drop)
-    }
-}
-
-/// A private repository.
-#[derive(Clone, Copy)]
-struct PrivateRepository<'a> {
-    bare_repository: &'a BareRepository,
-    dir: &'a AbsPath,
-    git_dir: &'a AbsPath,
-}
-
-impl PrivateRepository<'_> {
-    async fn run_git(self, arguments: &[&str]) -> Result<Vec<u8>> {
-        let index = self.git_dir.join("index");
-        let worktree = GitWorktree {
-            git_dir: self.git_dir,
-            dir: self.dir,
-            index: &index,
-        };
-        self.bare_repository
-            .run_in_other_worktree(worktree, arguments)
-            .await
     }
 }

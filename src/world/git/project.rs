@@ -9,8 +9,7 @@ use crate::world::git::object::ObjectId;
 use crate::world::git::ownership::FoundRepository;
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, text};
 use crate::world::io::files::read_regular_file;
-use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{dir, file};
 
 /// The longest list of commits at which a shallow repository ends, in bytes.
 pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;

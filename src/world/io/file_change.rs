@@ -1,7 +1,9 @@
 //! Changes to files, as values: what was created, changed or deleted, and what was left alone.
 //! Nothing here accesses the disk.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::event::HunkCount;
 use crate::path::RealPath;
@@ -87,13 +89,13 @@ pub struct LateChanges(Arc<Mutex<Vec<FileChange>>>);
 impl LateChanges {
     /// Adds the changes of a command.
     pub(in crate::world) fn add(&self, changes: Vec<FileChange>) {
-        let mut late_changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late_changes = self.0.lock();
         late_changes.extend(changes);
     }
 
     /// Drains the changes that were added since the last call.
     pub(in crate::world) fn take(&self) -> Vec<FileChange> {
-        let mut late_changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut late_changes = self.0.lock();
         std::mem::take(&mut *late_changes)
     }
 }

@@ -2,7 +2,6 @@
 //! user's own programs.
 
 pub mod clock;
-pub mod event_queue;
 pub mod event_sink;
 pub mod files;
 pub mod file_change;
@@ -14,10 +13,8 @@ pub mod config_file;
 pub mod message_inbox;
 pub mod secrets;
 pub mod file_finder;
-pub mod standard_input;
 pub mod terminal_mode;
 pub mod stop_signal;
-pub mod child_signal;
 pub mod terminal_input;
 pub mod pager;
 pub mod user_terminal;

@@ -70,3 +70,11 @@ fn set_action(action: SignalAction) {
     // The call fails only for a signal that does not exist.
     action.install(Signal::TSTP).unwrap_or_default();
 }
+
+/// Makes the kernel keep the children of this process, and of those that it starts, until they are
+/// waited for. Must be called before any is started.
+pub fn keep_exited_children() {
+    let action = SignalAction::default_action();
+    // The call fails only for a signal that does not exist.
+    action.install(Signal::CHILD).unwrap_or_default();
+}

@@ -31,7 +31,7 @@ use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerName;
 use crate::tools::served::elicitation_form::ElicitationForm;
 use crate::world::approval::ElicitationResponder;
-use crate::world::io::event_queue::QueuedEvent;
+use crate::world::io::event_sink::QueuedEvent;
 use crate::world::mcp::progress::ProgressRoutes;
 
 /// Shortest interval between two progress messages of a server that are passed on.

@@ -1,7 +1,11 @@
 //! Credentials that are sent to a remote server, and their redaction: they are removed from every
 //! message of the server before it is read by anything else.
 
+use std::str::FromStr;
+
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rmcp::service::{RoleClient, RxJsonRpcMessage};
+use secrecy::ExposeSecret;
 
 use crate::config::servers::RemoteServer;
 use crate::world::mcp::tokens::ServerTokens;
@@ -59,6 +63,25 @@ impl Credentials {
         let token_redactor = self.tokens.as_ref().map(ServerTokens::redactor);
         [self.config.clone(), token_redactor.unwrap_or_default()]
     }
+}
+
+/// Returns the headers from the config that every request carries.
+pub(super) fn headers<H>(remote: &RemoteServer) -> H
+where
+    H: FromIterator<(HeaderName, HeaderValue)>,
+{
+    let header = |(name, value): (&String, &secrecy::SecretString)| {
+        let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
+        value.set_sensitive(true);
+        Some((HeaderName::from_str(name).ok()?, value))
+    };
+    remote.headers.iter().filter_map(header).collect()
+}
+
+/// Returns whether the headers from the config contain the credentials, so that nobody signs in.
+pub(super) fn has_authorization(remote: &RemoteServer) -> bool {
+    let mut names = remote.headers.keys();
+    names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ use crate::config::servers::{AddressPolicy, RemoteServer};
 use crate::config::vendors::is_this_machine;
 use crate::world::io::http::{display_url, root_cause};
 use crate::world::mcp::guarded_resolver::{guarded_client, refused_address};
-use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 
 /// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
@@ -169,6 +168,23 @@ pub(super) fn address_problem(addresses: AddressPolicy, url: &Url) -> Option<Str
     }
     let reason = addresses.url_problem(url)?.trim_start_matches("`url` ");
     Some(format!("`{shown_url}` {reason}, which is not allowed"))
+}
+
+/// Why a server cannot be used.
+#[derive(Debug)]
+pub(super) struct UnusableServer {
+    /// The reason: a sentence, or only the end of one from what gets tokens.
+    pub(super) reason: String,
+    pub(super) cause: FailureCause,
+}
+
+/// Whose fault it is that a server cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureCause {
+    /// The program, the server or the network has failed.
+    Server,
+    /// massgen refuses to use the server, or the user has to do something first.
+    Refusal,
 }
 
 #[cfg(test)]

@@ -3,11 +3,8 @@
 //! calls, which are permitted before they come here; what servers send is limited in size and
 //! sanitized before it is passed on.
 
-mod server_failure;
 mod server_reply;
 pub mod tool_list_cache;
-mod request_headers;
-mod sent_secrets;
 pub mod tokens;
 pub mod packages;
 mod credentials;
@@ -16,12 +13,10 @@ mod client_handler;
 mod guarded_resolver;
 mod guarded_http;
 mod issuer_metadata;
-mod event_stream;
 pub(crate) mod message_size;
 mod pending_replies;
 pub(crate) mod tool_server;
 mod remote_client;
-mod client_transport;
 mod watched_transport;
 mod lifecycle;
 pub(in crate::world) mod program_host;
@@ -55,12 +50,12 @@ use crate::tools::served::{
 use crate::tools::tool_selection::is_own_tool;
 use crate::world::io::files::first_file;
 use crate::world::mcp::client::{McpClient, McpClientError};
+use crate::world::mcp::credentials::has_authorization;
+use crate::world::mcp::guarded_http::{FailureCause, UnusableServer};
 use crate::world::mcp::lifecycle::HandshakeChoice;
 use crate::world::mcp::packages::{InstalledProgram, PackageStore};
 use crate::world::mcp::program_host::LaunchPlace;
 use crate::world::mcp::progress::ServerProgressSender;
-use crate::world::mcp::request_headers::has_authorization;
-use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 use crate::world::mcp::sign_in::scope_options;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::tool_list_cache::ToolListCache;

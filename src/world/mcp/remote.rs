@@ -14,13 +14,13 @@ use crate::config::servers::RemoteServer;
 use crate::world::io::http::{causes, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
-use crate::world::mcp::client_transport::{ClientTransport, ClientTransportError};
-use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::credentials::{Credentials, headers};
 use crate::world::mcp::guarded_resolver::refused_address;
 use crate::world::mcp::lifecycle::{HandshakeChoice, begin, has_misunderstood, transport_error};
 use crate::world::mcp::remote_client::{RemoteHttpClient, RemoteHttpError};
-use crate::world::mcp::request_headers::headers;
-use crate::world::mcp::watched_transport::WatchedTransport;
+use crate::world::mcp::watched_transport::{
+    ClientTransport, ClientTransportError, WatchedTransport,
+};
 
 /// Status codes with which a server reports that it does not support Streamable HTTP.
 const UNSUPPORTED_STATUSES: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];

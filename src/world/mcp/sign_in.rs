@@ -18,12 +18,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::text::{escape_line, escape_name, single_line};
 use crate::world::io::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
-use crate::world::mcp::guarded_http::{GuardedHttpClient, address_problem};
+use crate::world::mcp::guarded_http::{
+    FailureCause, GuardedHttpClient, UnusableServer, address_problem,
+};
 use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::issuer_metadata::sign_in_metadata;
 use crate::world::mcp::remote::{self, RemoteConnectError};
 use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
-use crate::world::mcp::server_failure::{FailureCause, UnusableServer};
 use crate::world::mcp::tokens::{PendingRegistration, RegisteredClient, ServerTokens, TokenFile};
 
 /// Client name under which massgen registers itself.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::transport::auth::{
     AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials,
 };
@@ -16,7 +17,6 @@ use url::Url;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
-use crate::world::mcp::sent_secrets::SentSecrets;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirLock};
 use crate::world::sys::state_files::file;
@@ -275,4 +275,22 @@ impl CredentialStore for ServerTokens {
 
 fn auth_error(error: &Error) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
+}
+
+/// The secrets that were sent so far. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SentSecrets(Arc<Mutex<Redactor>>);
+
+impl SentSecrets {
+    /// Adds a secret.
+    pub(super) fn insert(&self, secret: &str) {
+        let mut secrets = self.0.lock();
+        secrets.insert(secret);
+    }
+
+    /// Returns a redactor for the secrets so far.
+    pub(super) fn redactor(&self) -> Redactor {
+        let secrets = self.0.lock();
+        secrets.clone()
+    }
 }

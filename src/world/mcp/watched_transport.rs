@@ -4,16 +4,22 @@
 //! from its messages.
 
 use std::borrow::Cow;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::TryFutureExt as _;
+use futures_util::future::BoxFuture;
 use rmcp::model::{JsonRpcMessage, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
-use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use tokio::net::unix::pipe;
 
-use crate::world::mcp::client_transport::{ClientTransport, ClientTransportError};
 use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::pending_replies::PendingReplies;
+use crate::world::mcp::remote_client::{RemoteHttpClient, RemoteHttpError};
 
 /// A transport that inspects the messages of one server.
 pub(super) struct WatchedTransport {
@@ -92,5 +98,55 @@ impl Transport<RoleClient> for WatchedTransport {
 
     fn close(&mut self) -> impl Future<Output = Result<(), ClientTransportError>> + Send {
         self.connection.close()
+    }
+}
+
+/// A connection with a server.
+pub(super) enum ClientTransport {
+    /// Over the pipes of a program.
+    Pipes(AsyncRwTransport<RoleClient, BoundedLines<pipe::Receiver>, pipe::Sender>),
+    /// Over Streamable HTTP.
+    Http(StreamableHttpClientTransport<RemoteHttpClient>),
+}
+
+/// Why a message could not be sent to a server. The causes are those of the inner error, which is
+/// not one of them.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientTransportError {
+    /// A pipe failed.
+    #[error(transparent)]
+    Pipes(#[from] io::Error),
+    /// A request failed.
+    #[error(transparent)]
+    Http(#[from] RemoteHttpError),
+}
+
+impl Transport<RoleClient> for ClientTransport {
+    type Error = ClientTransportError;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), ClientTransportError>> + Send + 'static {
+        let sending: BoxFuture<'static, _> = match self {
+            Self::Pipes(pipes) => Box::pin(pipes.send(message).err_into()),
+            Self::Http(http) => Box::pin(http.send(message).err_into()),
+        };
+        sending
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        match self {
+            Self::Pipes(pipes) => pipes.receive().await,
+            Self::Http(http) => http.receive().await,
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), ClientTransportError> {
+        match self {
+            Self::Pipes(pipes) => pipes.close().await?,
+            Self::Http(http) => http.close().await?,
+        }
+        Ok(())
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::sandbox_policy::SandboxPolicy;
@@ -124,7 +125,7 @@ impl BackgroundCommands {
         on_completion: CompletionHook,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
         // Locked until the command is listed, so that parallel starts cannot exceed the maximum.
-        let mut commands = self.commands();
+        let mut commands = self.commands.lock();
         let running_count = commands.values().filter(|entry| !entry.has_ended()).count();
         if running_count >= RUNNING_MAX {
             return Err(BackgroundStartError::TooMany);
@@ -167,19 +168,19 @@ impl BackgroundCommands {
         offset: u64,
         bytes_max: usize,
     ) -> Option<OutputPart> {
-        let commands = self.commands();
-        let mut progress = commands.get(&id)?.lock_progress();
+        let commands = self.commands.lock();
+        let mut progress = commands.get(&id)?.progress.lock();
         Some(progress.output.part(offset, bytes_max))
     }
 
     /// Returns the status of a command; `None` if there is no such command.
     pub fn status(&self, id: BackgroundCommandId) -> Option<BackgroundStatus> {
-        self.commands().get(&id).map(|entry| entry.status(id))
+        self.commands.lock().get(&id).map(|entry| entry.status(id))
     }
 
     /// Kills a command and everything that it started; `None` if there is no such command.
     pub fn stop(&self, id: BackgroundCommandId) -> Option<BackgroundStatus> {
-        let mut commands = self.commands();
+        let mut commands = self.commands.lock();
         let entry = commands.get_mut(&id)?;
         entry.stop();
         Some(entry.status(id))
@@ -187,7 +188,7 @@ impl BackgroundCommands {
 
     /// Kills all commands in parallel.
     pub fn stop_all(&self) {
-        let mut commands = self.commands();
+        let mut commands = self.commands.lock();
         for entry in commands.values() {
             entry.interrupt.raise();
         }
@@ -196,15 +197,11 @@ impl BackgroundCommands {
 
     /// Lists all commands that are remembered, oldest first.
     pub fn list(&self) -> Vec<BackgroundStatus> {
-        let commands = self.commands();
+        let commands = self.commands.lock();
         commands
             .iter()
             .map(|(id, entry)| entry.status(*id))
             .collect()
-    }
-
-    fn commands(&self) -> MutexGuard<'_, BTreeMap<BackgroundCommandId, BackgroundEntry>> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,16 +257,12 @@ fn remove_oldest_ended(commands: &mut BTreeMap<BackgroundCommandId, BackgroundEn
 }
 
 impl BackgroundEntry {
-    fn lock_progress(&self) -> MutexGuard<'_, BackgroundProgress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn has_ended(&self) -> bool {
-        self.lock_progress().end.is_some()
+        self.progress.lock().end.is_some()
     }
 
     fn status(&self, id: BackgroundCommandId) -> BackgroundStatus {
-        let progress = self.lock_progress();
+        let progress = self.progress.lock();
         let end = progress.end.clone();
         BackgroundStatus {
             id,
@@ -304,7 +297,7 @@ impl BackgroundWorker {
     /// Reads the command's output until it has ended.
     fn follow(self, follow: OutputFollower, on_completion: CompletionHook) {
         let progress = &self.progress;
-        let lock = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || progress.lock();
         let mut on_output = |bytes: &[u8]| lock().output.add(bytes);
         let (exit_reason, mut notes) = match follow(&self.interrupt, &mut on_output) {
             Ok(exit) => exit,

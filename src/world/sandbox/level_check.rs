@@ -15,7 +15,6 @@ use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason, Sandbox};
 use crate::world::sys::state_files::dir::{
     self, DirectoryAudience, DirectoryCreation, StagingDirectory,
@@ -205,12 +204,10 @@ impl LevelCheckDirectories {
             Ok(policy) => policy,
             Err(error) => return Err(Error::bug(error.to_string())),
         };
-        let interrupt =
-            CommandInterrupt::new().map_err(|error| Error::io("cannot test a sandbox", error))?;
         let limits = CommandWaitLimits {
             time_max: CHECK_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
-            interrupt: &interrupt,
+            interrupt: None,
             network: None,
         };
         Ok(match sandbox.run(&policy, limits) {

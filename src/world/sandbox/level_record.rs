@@ -118,11 +118,12 @@ fn is_writable_for_agents(dir: &AbsPath, grants: &[Grant]) -> bool {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests look at the disk themselves"
-)]
 mod tests {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "tests look at the disk themselves"
+    )]
+
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 

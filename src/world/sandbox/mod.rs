@@ -41,7 +41,6 @@ mod level_check;
 pub mod level_record;
 pub mod background;
 pub mod home;
-mod terminal;
 pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
 pub mod overlay;
@@ -99,8 +98,8 @@ pub struct CommandWaitLimits<'a> {
     pub time_max: Duration,
     /// Limit on what is kept of each of its two streams, in bytes as the command wrote them.
     pub output_bytes_max: usize,
-    /// Kills it immediately.
-    pub interrupt: &'a CommandInterrupt,
+    /// Kills it immediately when it is raised.
+    pub interrupt: Option<&'a CommandInterrupt>,
     /// Proxy that serves the listener of its sandbox, if it may reach some domains only.
     pub network: Option<&'a NetworkProxy>,
 }
@@ -179,6 +178,15 @@ impl fmt::Display for ExitReason {
 impl std::error::Error for ExitReason {}
 
 impl ExitReason {
+    /// Returns the exit status of a process that ended by itself.
+    pub fn exit_code(&self) -> Option<i32> {
+        if let ExitReason::Exited(status) = self {
+            Some(*status)
+        } else {
+            None
+        }
+    }
+
     /// Returns whether the program failed by itself, inside a sandbox that was built in full.
     pub(in crate::world) fn is_failure_of_program(&self) -> bool {
         match self {
@@ -347,7 +355,7 @@ impl Sandbox {
         limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let start_time = Instant::now();
-        if limits.interrupt.is_raised() {
+        if limits.interrupt.is_some_and(CommandInterrupt::is_raised) {
             return Ok(CommandOutput::from_interrupt(start_time.elapsed()));
         }
         let (outputs, [stdout, stderr]) = OutputPipes::open()?;
@@ -359,7 +367,7 @@ impl Sandbox {
         let disk = DiskWatch::for_policy(policy);
         let bounds = ProcessBounds {
             deadline: start_time.checked_add(limits.time_max),
-            interrupt: Some(limits.interrupt),
+            interrupt: limits.interrupt,
             disk: Some(&disk),
             network: limits.network,
         };

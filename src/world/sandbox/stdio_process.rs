@@ -2,10 +2,11 @@
 //! follows it to its end; the program is killed on drop.
 
 use std::io::{self, pipe};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fd::OwnedFd;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -143,7 +144,7 @@ impl Drop for StdioProcess {
 }
 
 fn lock(errors: &Mutex<OutputRing>) -> MutexGuard<'_, OutputRing> {
-    errors.lock().unwrap_or_else(PoisonError::into_inner)
+    errors.lock()
 }
 
 /// State of the thread that follows a program.

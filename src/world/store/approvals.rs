@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
-use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{dir, file};
 
 /// Path of the file below the user's home directory.
 const FILE_PATH: &str = ".massgen/consents.json";

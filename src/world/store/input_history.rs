@@ -7,9 +7,7 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::store::directory_seal::{create_sealed, is_sealed};
 use crate::world::store::prepare_state_dir;
-use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::{file_error, is_missing};
+use crate::world::sys::state_files::{clear, file, file_error, is_missing};
 
 /// The name of the directory, below the state directory.
 const HISTORY_DIR: &str = "prompt_history";

@@ -8,9 +8,8 @@ use crate::text::{count_noun, escape_name};
 use crate::world::store::directory_seal::{SEAL, create_sealed, is_sealed};
 use crate::world::store::redact::Redactor;
 use crate::world::store::{prepare_state_dir, reject_symlinks};
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// The directory of notes: in the state directory, in the workspace of each agent, and in the copy
 /// that a run reads.

@@ -15,12 +15,10 @@ use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::records::record_paths::EVENTS;
 use crate::world::store::redact::Redactor;
-use crate::world::store::runs;
-use crate::world::store::{existing_directories, reject_symlinks_to};
-use crate::world::sys::state_files::clear;
+use crate::world::store::{existing_directories, reject_symlinks_to, runs};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// The prefix of pipeline names.
 const PREFIX: &str = "pipeline_";

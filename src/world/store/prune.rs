@@ -14,10 +14,8 @@ use crate::world::store::existing_directories;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
-use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::disk_usage::{DiskUsage, unchanged_for};
-use crate::world::sys::state_files::process_directory;
-use crate::world::sys::state_files::{clear, file};
+use crate::world::sys::state_files::{clear, dir, file, process_directory};
 
 /// The directory of agents' workspaces, below the state directory.
 const WORKSPACES: &str = "workspaces";

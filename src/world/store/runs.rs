@@ -13,7 +13,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
-use crate::world::store::records::limits;
+use crate::world::store::records::metadata;
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::record_paths::{
     EVENTS, MANIFEST, METADATA, REPLIES, STATUS, TURN_PREFIX,
@@ -228,7 +228,7 @@ impl RunDir {
 
     /// Reads the limits in force; `None` if its records do not have them.
     pub fn limits(&self) -> Option<BudgetLimits> {
-        limits::read(&self.turn)
+        metadata::read_limits(&self.turn)
     }
 
     /// Returns the number of its turn in the session.

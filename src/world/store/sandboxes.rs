@@ -5,18 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::prompts::previous_turns::CommandHome;
-use crate::tools::served::ServerName;
 use crate::world::sandbox::docker::container::AgentContainer;
 use crate::world::sandbox::exec_environment::agent_directories::HOME;
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
-use crate::world::sys::state_files::process_directory;
+use crate::world::sys::state_files::{clear, process_directory};
 
 /// How often creating a directory is retried if another run removes it before it is locked.
 const TRIES_MAX: usize = 16;
@@ -59,7 +59,7 @@ struct KeptSandboxes {
 impl SessionSandboxes {
     /// Returns the container of an agent in the last turn, if that has ended.
     pub fn take_container(&self, agent: &AgentId) -> Option<AgentContainer> {
-        Arc::into_inner(self.lock().containers.remove(agent)?)
+        Arc::into_inner(self.0.lock().containers.remove(agent)?)
     }
 
     /// Keeps the container of an agent for the next turn. What runs in it ends with the result.
@@ -69,20 +69,16 @@ impl SessionSandboxes {
         agent: &AgentId,
         container: &Arc<AgentContainer>,
     ) -> TurnContainer {
-        let containers = &mut self.lock().containers;
+        let containers = &mut self.0.lock().containers;
         containers.insert(agent.clone(), Arc::clone(container));
         TurnContainer(Arc::clone(container))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, KeptSandboxes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the directories of the next turn, and whether homes are kept in them. Creates them
     /// inside `parent` if there are none, or if the last turn still uses them or has left what
     /// cannot be removed.
     pub fn begin_turn(&self, parent: &AbsPath) -> Result<(Arc<SandboxDirs>, CommandHome)> {
-        let dirs = &mut self.lock().dirs;
+        let dirs = &mut self.0.lock().dirs;
         let is_free = |dirs: &&Arc<SandboxDirs>| {
             Arc::strong_count(dirs) == 1 && dirs.clear_all_but_homes().is_ok()
         };
@@ -146,35 +142,9 @@ impl SandboxDirs {
         self.make_dir(&self.number(id))
     }
 
-    /// Returns the private directory of the checks on one agent's work.
-    pub fn checks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.checks", self.number(id)))
-    }
-
-    /// Returns the private directory of one agent's programs.
-    pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.programs", self.number(id)))
-    }
-
-    /// Returns the private directory of the hooks that run for one agent.
-    pub fn hooks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.hooks", self.number(id)))
-    }
-
-    /// Returns the private directory of one MCP server of one agent.
-    pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.server.{server}", self.number(id)))
-    }
-
-    /// Returns the private directory of one external agent's program.
-    pub fn external_agent_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.agent", self.number(id)))
-    }
-
-    /// Returns the private directory of the external agent that works as subagents of an agent;
-    /// `index` is its place among the models for subagents.
-    pub fn subagent_program_of(&self, id: &AgentId, index: usize) -> Result<AbsPath> {
-        self.make_dir(&format!("{}.agent{index}", self.number(id)))
+    /// Returns the private directory of something else that works for an agent, such as its checks.
+    pub fn part(&self, id: &AgentId, part: &str) -> Result<AbsPath> {
+        self.make_dir(&format!("{}.{part}", self.number(id)))
     }
 
     /// Returns the directory of what the setup command of a run leaves.
@@ -189,7 +159,7 @@ impl SandboxDirs {
 
     /// Removes everything but the homes of the agents' commands.
     fn clear_all_but_homes(&self) -> Result<()> {
-        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = self.numbers.lock();
         for name in dir::names(&self.dir)? {
             let path = self.dir.join(&name);
             let is_of_commands = numbers.values().any(|number| number.to_string() == name);
@@ -205,7 +175,7 @@ impl SandboxDirs {
     }
 
     fn number(&self, id: &AgentId) -> String {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut numbers = self.numbers.lock();
         let next = numbers.len().saturating_add(1);
         numbers.entry(id.clone()).or_insert(next).to_string()
     }

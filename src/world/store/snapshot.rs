@@ -13,12 +13,11 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::slot::duplicate;
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::tree::{
     self, CopyMethod, CopyReport, PreviousCopy, TreeLimits,
 };
+use crate::world::sys::state_files::{clear, file};
 
 /// The largest workspace that is copied: 200,000 entries, 4 GiB of new bytes, 64 levels of
 /// directories. A checkout of the Linux kernel has half as many entries.

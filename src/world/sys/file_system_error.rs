@@ -49,6 +49,12 @@ impl FileSystemError {
         matches!(self, FileSystemError::System(Errno::NOSYS | Errno::PERM))
     }
 
+    /// Returns whether it means that nothing exists at a path, or that a name on the way to it is no
+    /// longer a directory.
+    pub(crate) fn is_absence(self) -> bool {
+        matches!(self, Self::Missing | Self::NotDirectory | Self::Replaced)
+    }
+
     /// Returns whether the process or the machine is out of handles or memory, whatever is opened.
     pub(crate) fn is_exhaustion(self) -> bool {
         matches!(

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::fs::Mode;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -100,7 +100,7 @@ impl TreeReplica {
 
     /// Removes entries. Later layers say nothing of them.
     pub(crate) fn remove(&self, is_removed: impl Fn(&RelPath) -> bool) -> Result<()> {
-        let mut baseline = self.lock_baseline();
+        let mut baseline = self.baseline.lock();
         for (rel, _) in baseline.extract_if(.., |rel, _| is_removed(rel)) {
             let removal = match self.dir.parent_of(&rel) {
                 Ok((parent, name)) => {
@@ -123,14 +123,10 @@ impl TreeReplica {
         &self.dir
     }
 
-    fn lock_baseline(&self) -> MutexGuard<'_, BTreeMap<RelPath, ReplicaEntry>> {
-        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the present state as the baseline, so that later layers say nothing of earlier changes.
     pub(crate) fn rebase(&self) -> Result<()> {
         let entries = read_entries(&self.dir);
-        *self.lock_baseline() = entries.map_err(|error| {
+        *self.baseline.lock() = entries.map_err(|error| {
             let message = format!("cannot read a copy: {error}");
             Error::new(ErrorKind::Io, message)
         })?;
@@ -148,7 +144,7 @@ impl TreeReplica {
     /// with the next layer.
     pub(crate) fn write_next_layer(&self, upper: &AbsPath) -> Result<()> {
         let new_baseline = self.write_upper(upper)?;
-        *self.lock_baseline() = new_baseline;
+        *self.baseline.lock() = new_baseline;
         Ok(())
     }
 
@@ -165,7 +161,7 @@ impl TreeReplica {
         upper: &DirectoryHandle,
     ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
         let current_entries = read_entries(&self.dir)?;
-        let baseline = self.lock_baseline();
+        let baseline = self.baseline.lock();
         for (rel, entry) in &current_entries {
             let before = baseline.get(rel);
             if before != Some(entry) {

@@ -6,9 +6,10 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread::{self, JoinHandle};
 
+use parking_lot::Mutex;
 use rustix::fs::{
     Access, AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags, accessat, open, statx,
 };
@@ -54,13 +55,13 @@ impl RestrictedFilesSearch {
         let builder = thread::Builder::new().name("settings".to_owned());
         // If no thread can be started, `wait` searches.
         let thread = builder.spawn(find_restricted_files).ok();
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+        *self.thread.lock() = thread;
     }
 
     /// Waits for the result and returns it.
     pub(crate) fn wait(&self) -> &RestrictedFiles {
         self.result.get_or_init(|| {
-            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut thread = self.thread.lock();
             let search_result = thread.take().and_then(|thread| thread.join().ok());
             search_result.unwrap_or_else(find_restricted_files)
         })

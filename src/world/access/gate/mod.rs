@@ -38,8 +38,10 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +71,7 @@ use crate::world::mcp::McpServers;
 use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::FollowBase;
@@ -129,6 +132,30 @@ impl ResolvedPath {
     /// Returns the path below [`ResolvedPath::dir`].
     pub(in crate::world) fn below(&self) -> RelPath {
         self.grant.below_dir(&self.rel)
+    }
+
+    /// Returns the metadata of what exists at the path.
+    pub(in crate::world) fn meta(&self) -> std::result::Result<FileMetadata, FileSystemError> {
+        self.dir().meta(&self.below())
+    }
+
+    /// Opens the regular file at the path.
+    pub(in crate::world) fn open_file(
+        &self,
+    ) -> std::result::Result<(FileContent, FileMetadata), FileSystemError> {
+        self.dir().open_file(&self.below())
+    }
+
+    /// Opens the directory at the path.
+    pub(in crate::world) fn open_dir(
+        &self,
+    ) -> std::result::Result<DirectoryHandle, FileSystemError> {
+        self.dir().dir(&self.below())
+    }
+
+    /// Returns the target of the symlink at the path.
+    pub(in crate::world) fn link_target(&self) -> std::result::Result<PathBuf, FileSystemError> {
+        self.dir().link_target(&self.below())
     }
 
     /// Returns the real path at the time of resolution, for decisions and messages.
@@ -714,8 +741,7 @@ impl Gate {
 
     /// Returns what the agent has read and created.
     pub(in crate::world) fn history(&self) -> MutexGuard<'_, AccessHistory> {
-        let history = &self.state.policy.history;
-        history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.policy.history.lock()
     }
 
     /// Records the version of `resolved` with this fingerprint as its merge base, if the file is

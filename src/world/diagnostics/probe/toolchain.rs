@@ -34,3 +34,42 @@ pub async fn probe_toolchain(
     let version = context.run_program(&program, &[version_argument]).await;
     ToolchainProbe::Found { program, version }
 }
+
+/// The user's Python.
+const PYTHON: &str = "python3";
+/// Prints the directory of the package that the first argument names, or an empty line. As in a
+/// run, the current directory contains no packages.
+const SEARCH: &str = "\
+import sys
+sys.path[:] = [place for place in sys.path if place]
+import importlib.machinery
+found = importlib.machinery.PathFinder.find_spec(sys.argv[1])
+places = list(found.submodule_search_locations or []) if found else []
+print(places[0] if places else '')
+";
+
+/// Result of the probe of a package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PythonPackageProbe {
+    /// Python is not in `PATH`.
+    NoPython,
+    /// Python does not work, for this reason.
+    Broken(String),
+    /// The package is not installed.
+    Missing,
+    /// The package is installed in this directory.
+    Found(String),
+}
+
+/// Looks for the package `name`.
+pub async fn probe_python_package(name: &str, context: ProbeContext<'_>) -> PythonPackageProbe {
+    let Some(python) = context.find_program(PYTHON) else {
+        return PythonPackageProbe::NoPython;
+    };
+    let arguments = ["-X", "utf8", "-c", SEARCH, name];
+    match context.run_program(&python, &arguments).await {
+        ProgramReply::Succeeded(directory) if directory.is_empty() => PythonPackageProbe::Missing,
+        ProgramReply::Succeeded(directory) => PythonPackageProbe::Found(directory),
+        ProgramReply::Failed(reason) => PythonPackageProbe::Broken(reason),
+    }
+}

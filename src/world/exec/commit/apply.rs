@@ -171,7 +171,7 @@ impl LayerCommit<'_> {
         path: &ResolvedPath,
     ) -> Result<bool, FileSystemError> {
         let (layer_content, layer_meta) = self.upper.open_file(rel)?;
-        let (user_content, user_meta) = path.dir().open_file(&path.below())?;
+        let (user_content, user_meta) = path.open_file()?;
         let size_bytes = layer_meta.version.size_bytes;
         let looks_same = size_bytes == user_meta.version.size_bytes
             && layer_meta.permission_bits() == user_meta.permission_bits();
@@ -213,7 +213,7 @@ impl LayerCommit<'_> {
         path: &ResolvedPath,
         kind: FileKind,
     ) -> Result<TargetOccupancy, ToolError> {
-        match path.dir().meta(&path.below()) {
+        match path.meta() {
             Ok(meta) if meta.kind == kind => Ok(TargetOccupancy::Taken),
             Err(FileSystemError::Missing) => Ok(TargetOccupancy::Free),
             Ok(_) => self.remove(path).map(|()| TargetOccupancy::Free),
@@ -224,7 +224,7 @@ impl LayerCommit<'_> {
     /// Removes what exists at `path`; a directory is removed with all its contents, or not at all.
     fn remove(&mut self, path: &ResolvedPath) -> Result<(), ToolError> {
         let gate = self.gate;
-        let meta = match path.dir().meta(&path.below()) {
+        let meta = match path.meta() {
             Ok(meta) => meta,
             Err(FileSystemError::Missing) => return Ok(()),
             Err(error) => return Err(ToolError::failed_at(gate, "delete", path, error)),

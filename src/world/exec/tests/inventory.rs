@@ -145,7 +145,7 @@ fn changes_in_a_partial_inventory_are_unlisted() {
         let mut inventory = TreeInventory::default();
         for name in names {
             let path = root.join(&RelPath::new(name).unwrap());
-            let version = path.dir().meta(&path.below()).unwrap().version;
+            let version = path.meta().unwrap().version;
             inventory.add(root.real(), path.real(), version);
         }
         inventory

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Permission};
-use crate::world::exec::masks::masks;
+use crate::world::exec::closed_paths::masks;
 use crate::world::exec::tests::fixture::OverlayFixture;
 
 fn list_masked(fixture: &OverlayFixture, extra_grants: Vec<Grant>) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 use crate::world::io::file_finder::SearchExtent;
 use crate::world::io::file_finder::git_index::TrackedNames;
-use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
+use crate::world::sys::state_files::listing::{IndexEntry, IndexEntryKind};
 use crate::world::sys::state_files::{file, listing};
 
 /// Largest number of entries of a tree.

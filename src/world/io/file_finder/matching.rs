@@ -13,7 +13,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::SearchExtent;
-use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
+use crate::world::sys::state_files::listing::{IndexEntry, IndexEntryKind};
 
 /// Largest number of batches that one thread searches alone.
 const BATCHES_ALONE_MAX: usize = 16;

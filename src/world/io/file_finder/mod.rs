@@ -3,8 +3,10 @@
 //! index of git.
 
 use std::cmp::Reverse;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::config::storage_path::STATE_DIR;
 use crate::mentions::partial_mention::format_mention;
@@ -14,8 +16,8 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::index::{FileIndex, GIT_DIR};
 pub use crate::world::io::file_finder::matching::matched_ranges;
 use crate::world::io::file_finder::matching::{MatchQuery, MatchResults, RankedEntry, rank};
-use crate::world::sys::state_files::index_entry::IndexEntry;
-pub use crate::world::sys::state_files::index_entry::IndexEntryKind;
+use crate::world::sys::state_files::listing::IndexEntry;
+pub use crate::world::sys::state_files::listing::IndexEntryKind;
 use crate::world::sys::state_files::listing::{self, IgnoredEntries};
 
 mod git_index;
@@ -92,7 +94,7 @@ impl FileFinder {
     /// Walks the directory again in the background. Queries see the entries of the earlier walk
     /// until this one has ended.
     pub fn refresh(&self) {
-        let mut index = self.lock();
+        let mut index = self.index.lock();
         match index.as_ref() {
             Some(current) if current.is_walking() => {}
             Some(current) => {
@@ -119,7 +121,7 @@ impl FileFinder {
             }
             TypedRoot::Base => return self.search(&path, typed, rows_max, time_max),
         };
-        let index = self.lock().clone();
+        let index = self.index.lock().clone();
         let rows = self.suggestions(results.best, path, rows_max, index.as_deref());
         FileSuggestions {
             rows,
@@ -187,10 +189,10 @@ impl FileFinder {
 
     /// Returns the index of the base; starts the walk if there is none.
     fn current_index(&self) -> Option<Arc<FileIndex>> {
-        if self.lock().is_none() {
+        if self.index.lock().is_none() {
             self.refresh();
         }
-        self.lock().clone()
+        self.index.lock().clone()
     }
 
     /// Returns the matching entries of the named directory. Names that begin with a dot are
@@ -265,10 +267,6 @@ impl FileFinder {
             Some(rest) => Some(self.home.as_ref()?.join(rest)),
             None => Some(self.base.join(name)),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<FileIndex>>> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,13 +18,11 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::{escape_line, single_line};
 use crate::world::io::files::read_capped;
 use crate::world::mcp::packages::{InstalledPackage, PackageStore, program_words};
-use crate::world::sandbox::CommandWaitLimits;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::{CommandOutput, ExitReason};
-use crate::world::sys::state_files::clear;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// Timeout of one step.
 const STEP_TIME_MAX: Duration = Duration::from_mins(15);
@@ -247,7 +245,7 @@ impl PackageInstaller<'_> {
         let wait = CommandWaitLimits {
             time_max: STEP_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
-            interrupt: self.interrupt,
+            interrupt: Some(self.interrupt),
             network: proxy.as_deref(),
         };
         let output = sandbox.run(&policy, wait).map_err(cannot_run)?;

@@ -12,9 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::tree_digest::{TreeDigest, digest};
-use crate::world::sys::state_files::{clear, file_error};
+use crate::world::sys::state_files::{clear, file, file_error};
 
 /// Path of the packages below the user's home directory.
 const STORE_PATH: &str = ".massgen/mcp/servers";

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
-use std::sync::Mutex;
 use std::time::Instant;
 
 use bollard::errors::Error as EngineError;
+use parking_lot::Mutex;
 
 use crate::config::docker::{CONTAINER_HOME, DependencyInstall, DockerConfig};
 use crate::error::Result;

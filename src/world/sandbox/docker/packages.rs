@@ -2,9 +2,9 @@
 //! workspace. A failure is reported, and the run continues without them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::config::docker::DependencyInstall;
@@ -14,7 +14,6 @@ use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::engine::ContainerUser;
 use crate::world::sandbox::docker::engine_error::command_error;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
@@ -119,7 +118,7 @@ impl ReplaceableContainer {
             return false;
         };
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
-        let mut hashes = hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hashes = hashes.lock();
         hashes.insert(name, digest) != Some(digest)
     }
 
@@ -130,14 +129,10 @@ impl ReplaceableContainer {
         container_command: ContainerCommand,
         running_command: &RunningCommand,
     ) -> Option<String> {
-        let no_interrupt = match CommandInterrupt::new() {
-            Ok(no_interrupt) => no_interrupt,
-            Err(error) => return Some(error.to_string()),
-        };
         let limits = CommandWaitLimits {
             time_max: INSTALL_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
-            interrupt: &no_interrupt,
+            interrupt: None,
             network: None,
         };
         let output = match self.execute(guard, container_command, running_command, limits) {

@@ -205,7 +205,7 @@ impl ReplaceableContainer {
             ContainerProcess::follow(self, running_command, Some(guard), exec, streams)?;
         let bounds = ProcessBounds {
             deadline: start_time.checked_add(limits.time_max),
-            interrupt: Some(limits.interrupt),
+            interrupt: limits.interrupt,
             disk: Some(&disks),
             network: None,
         };

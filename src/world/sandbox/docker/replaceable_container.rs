@@ -2,11 +2,11 @@
 //! place while a caller relies on it. It knows which commands run in it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
 use bollard::query_parameters::{RestartContainerOptionsBuilder, StartContainerOptions};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::timeout;
 
 use crate::config::docker::RootAccess;
@@ -166,7 +166,7 @@ impl ReplaceableContainer {
     /// Locks the container, whose id stays the same while the lock is held.
     pub(super) fn lock(&self) -> ContainerGuard<'_> {
         let instance = self.instance.read();
-        ContainerGuard(instance.unwrap_or_else(PoisonError::into_inner))
+        ContainerGuard(instance)
     }
 
     /// Kills everything that runs in it, including other commands: the kernel leaves no process in
@@ -212,17 +212,12 @@ impl ReplaceableContainer {
 
     /// Locks the container to replace it; `None` in it is a closed one. Waits for running commands.
     pub(super) fn lock_instance(&self) -> RwLockWriteGuard<'_, Option<ContainerInstance>> {
-        let instance = self.instance.write();
-        instance.unwrap_or_else(PoisonError::into_inner)
+        self.instance.write()
     }
 
     /// Registers a command.
     pub(super) fn register_command(&self) -> RunningCommand {
-        let mut running_commands = self
-            .running_commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        running_commands.register()
+        self.running_commands.lock().register()
     }
 
     /// Starts a command. A container that was stopped from outside, or by its own memory limit, is
@@ -264,10 +259,7 @@ impl ReplaceableContainer {
             return Ok(());
         }
         // Prevents new commands from starting meanwhile.
-        let running_commands = self
-            .running_commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self.running_commands.lock();
         if running_commands.ids_except(ending_id).is_empty() {
             return self.end_all(guard);
         }
@@ -279,10 +271,7 @@ impl ReplaceableContainer {
     /// Kills everything in the container that belongs to no running command other than `ending_id`.
     pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending_id: &ContainerCommandId) {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running_commands = self
-            .running_commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self.running_commands.lock();
         let kept_ids = running_commands.ids_except(ending_id);
         let own_user = self.engine.container_user();
         let root = self.has_root().then_some(ContainerUser::ROOT);
@@ -333,10 +322,7 @@ impl ContainerGuard<'_> {
 
 impl Drop for ReplaceableContainer {
     fn drop(&mut self) {
-        let instance = self
-            .instance
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let instance = self.instance.get_mut();
         if let Some(instance) = instance.take() {
             let engine = self.engine.clone();
             // If it cannot be removed now, the next run removes it.

@@ -2,8 +2,10 @@
 //! directories that keep its changes apart from the user's trees.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
@@ -115,11 +117,7 @@ impl AgentDirectories {
     /// Returns the directory of the overlay over the trees `roots`. It is the same for every
     /// foreground command, so that the next one sees changes that were not applied.
     pub fn overlay_directory(&self, roots: Vec<RealPath>) -> AbsPath {
-        let mut overlays = self
-            .0
-            .overlays
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut overlays = self.0.overlays.lock();
         let directory = overlays
             .entry(roots)
             .or_insert_with(|| self.new_overlay_directory());

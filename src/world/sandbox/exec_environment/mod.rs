@@ -5,8 +5,10 @@ pub mod agent_directories;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::commands::CommandRules;
 use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
@@ -75,7 +77,7 @@ pub(in crate::world) struct UserTreeState {
 impl UserTreeLock {
     /// Waits until no other command inspects the trees or applies changes to them.
     pub(in crate::world) fn lock(&self) -> MutexGuard<'_, UserTreeState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -15,7 +15,9 @@ pub(in crate::world) mod view;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::answer_changes::ChangeLayers;
 use crate::error::Result;
@@ -37,9 +39,8 @@ use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::machine_facts::boot_id;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::replica::apply_layer;
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// The file that says since when the machine was running when a layer was begun.
 const BOOT_FILE: &str = "boot";

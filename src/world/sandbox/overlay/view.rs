@@ -1,8 +1,6 @@
 //! A view of an overlay: the user's trees with the changes that a delivery would make, and nothing
 //! else of what is on the overlay.
 
-use std::sync::PoisonError;
-
 use crate::delivery::plan::DeliveryPlan;
 use crate::error::Result;
 use crate::path::AbsPath;
@@ -31,7 +29,7 @@ impl WriteOverlay {
         plan: impl FnOnce(&Self) -> Result<DeliveryPlan>,
     ) -> Result<Option<OverlayView>> {
         let next_view = &self.0.next_view;
-        let mut next_view = next_view.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next_view = next_view.lock();
         self.sync_layers()?;
         let plan = plan(self)?;
         let directory = self.0.directory.join(format!("{VIEW_PREFIX}{next_view}"));

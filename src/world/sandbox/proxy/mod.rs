@@ -3,19 +3,21 @@
 //!
 //! It sees host names but no content: it cannot judge what is sent to a listed host.
 
-mod address;
 mod request;
 mod tunnel;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::permissions::domains::{DomainPattern, HostName};
+use crate::sandbox_policy::public::is_public;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::proxy::request::{ForwardingMode, ProxyRequest};
 use crate::world::sandbox::proxy::tunnel::{TunnelEnds, copy_both_ways};
@@ -87,14 +89,14 @@ impl NetworkProxy {
 
     /// Returns the requests so far.
     pub fn visits(&self) -> ProxyVisits {
-        self.0.lock_visits().clone()
+        self.0.visits.lock().clone()
     }
 }
 
 impl Drop for NetworkProxy {
     fn drop(&mut self) {
         self.0.stop.raise();
-        for socket in self.0.lock_connections().values().flatten() {
+        for socket in self.0.connections.lock().values().flatten() {
             // Errors are ignored: the socket may be closed already.
             let _shutdown_result = socket.shutdown(Shutdown::Both);
         }
@@ -129,7 +131,7 @@ impl NetworkProxyInner {
         if let Err(error) = self.answer_request(number, client) {
             tracing::debug!(%error, "a proxied connection ended");
         }
-        self.lock_connections().remove(&number);
+        self.connections.lock().remove(&number);
     }
 
     fn answer_request(&self, number: u64, client: &TcpStream) -> io::Result<()> {
@@ -157,7 +159,7 @@ impl NetworkProxyInner {
             );
             return refuse(client, "403 Forbidden", &reason);
         }
-        let addresses = match address::resolve(&host, port) {
+        let addresses = match resolve(&host, port) {
             Ok(addresses) => addresses,
             Err(error) => return refuse(client, "502 Bad Gateway", &error.to_string()),
         };
@@ -167,7 +169,7 @@ impl NetworkProxyInner {
             return refuse(client, "403 Forbidden", &reason);
         }
         self.count_allowed(&host);
-        let server = match address::connect(&addresses) {
+        let server = match connect(&addresses) {
             Ok(server) => server,
             Err(error) => return refuse(client, "502 Bad Gateway", &error.to_string()),
         };
@@ -191,7 +193,7 @@ impl NetworkProxyInner {
     /// Registers a socket, so that it is closed with the proxy; `false` if there are too many
     /// connections, or the proxy has stopped.
     fn register_socket(&self, number: u64, socket: &TcpStream) -> io::Result<bool> {
-        let mut connections = self.lock_connections();
+        let mut connections = self.connections.lock();
         let is_known = connections.contains_key(&number);
         if self.stop.is_raised() || (!is_known && connections.len() >= CONNECTIONS_MAX) {
             return Ok(false);
@@ -205,22 +207,12 @@ impl NetworkProxyInner {
 
     fn count_allowed(&self, host: &HostName) {
         tracing::info!(host = host.as_str(), "a command was allowed a host");
-        count(&mut self.lock_visits().allowed, host.as_str());
+        count(&mut self.visits.lock().allowed, host.as_str());
     }
 
     fn count_refused(&self, host: &str) {
         tracing::warn!(host, "a command was denied a host");
-        count(&mut self.lock_visits().refused, host);
-    }
-
-    fn lock_connections(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<TcpStream>>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_visits(&self) -> MutexGuard<'_, ProxyVisits> {
-        self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+        count(&mut self.visits.lock().refused, host);
     }
 }
 
@@ -247,4 +239,29 @@ fn refuse(mut client: &TcpStream, status: &str, reason: &str) -> io::Result<()> 
         .as_bytes(),
     )?;
     client.shutdown(Shutdown::Write)
+}
+
+/// Timeout for connecting to one address.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Largest number of addresses of a host that are tried.
+const ADDRESSES_TRIED_MAX: usize = 4;
+
+/// Resolves a host to its public addresses.
+pub(super) fn resolve(host: &HostName, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let addresses = (host.as_str(), port).to_socket_addrs()?;
+    let public_addresses = addresses.filter(|address| is_public(address.ip()));
+    Ok(public_addresses.take(ADDRESSES_TRIED_MAX).collect())
+}
+
+/// Connects to the first of `addresses` that answers.
+pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_TIME_MAX) {
+            Ok(server) => return Ok(server),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }

@@ -2,9 +2,10 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Longest time without data from either end.
 const IDLE_TIME_MAX: Duration = Duration::from_mins(5);
@@ -72,7 +73,7 @@ fn copy_bytes(
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let last_time = *last_activity.lock().unwrap_or_else(PoisonError::into_inner);
+                let last_time = *last_activity.lock();
                 if last_time.elapsed() < IDLE_TIME_MAX {
                     continue;
                 }
@@ -81,6 +82,6 @@ fn copy_bytes(
             Err(error) => return Err(error),
         };
         to.write_all(chunk.get(..length).unwrap_or_default())?;
-        *last_activity.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *last_activity.lock() = Instant::now();
     }
 }

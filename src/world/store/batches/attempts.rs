@@ -14,8 +14,7 @@ use crate::world::io::files::read_regular_file;
 use crate::world::store::batches::BatchDir;
 use crate::world::sys::machine_facts::{boot_id, host_name};
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
-use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{dir, file};
 
 /// Maximum size of a mark and of a note, in bytes.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;

@@ -14,10 +14,9 @@ use crate::world::store::batches::BatchDir;
 use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::state_files::create_once::{create_once, move_exclusively};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::sync::sync_tree;
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
-use crate::world::sys::state_files::{clear, file_error};
+use crate::world::sys::state_files::{clear, file, file_error};
 
 /// The suffix of result files.
 const RESULT_SUFFIX: &str = ".jsonl";

@@ -2,6 +2,12 @@
 //! so that any number of processes on any number of hosts may work on a batch and be killed at any
 //! moment.
 
+pub mod attempts;
+pub mod submissions;
+pub mod budget;
+pub mod cells;
+pub mod survey;
+
 use std::io::{BufRead as _, BufReader};
 
 use serde::{Deserialize, Serialize};
@@ -12,19 +18,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::text::{count_noun, to_hex};
+use crate::world::io::files::read_regular_file;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::{clear, file_error};
-
-pub mod attempts;
-pub mod submissions;
-pub mod budget;
-pub mod stop_files;
-pub mod cells;
-pub mod survey;
+use crate::world::sys::state_files::{clear, file, file_error};
 
 /// The prefix of batch names.
 const PREFIX: &str = "batch_";
@@ -400,5 +399,49 @@ impl BatchDir {
         Ok(file::is_directory(&self.dir)?
             && file::is_accessible(&self.dir)?
             && file::exists(&self.dir.join(RECORD_FILE))?)
+    }
+}
+
+/// Maximum size of the reason why endpoints fail, in bytes.
+const REASON_BYTES_MAX: u64 = 64 * 1024;
+
+impl BatchDir {
+    /// Returns whether the user has cancelled the batch.
+    pub fn is_cancelled(&self) -> Result<bool> {
+        file::exists(&self.cancel_file())
+    }
+
+    /// Cancels the batch: no cell begins, and those in progress are parked.
+    pub fn cancel(&self) -> Result<()> {
+        file::replace_unsynced(&self.cancel_file(), b"")
+    }
+
+    /// Revokes the cancellation.
+    pub fn revoke_cancellation(&self) -> Result<()> {
+        clear::remove(&self.cancel_file())
+    }
+
+    /// Returns why a cell of the last submission is held, if one is.
+    pub fn held_reason(&self) -> Result<Option<String>> {
+        let reason = read_regular_file(&self.held_file(), REASON_BYTES_MAX)?;
+        Ok(reason.map(|reason| String::from_utf8_lossy(&reason).into_owned()))
+    }
+
+    /// Records why a cell is held: its endpoints failed.
+    pub fn hold(&self, reason: &str) -> Result<()> {
+        file::replace_unsynced(&self.held_file(), reason.as_bytes())
+    }
+
+    /// Forgets that cells were held.
+    pub fn release_held(&self) -> Result<()> {
+        clear::remove(&self.held_file())
+    }
+
+    fn cancel_file(&self) -> AbsPath {
+        self.dir.join("cancelled")
+    }
+
+    fn held_file(&self) -> AbsPath {
+        self.dir.join("held")
     }
 }

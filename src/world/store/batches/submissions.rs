@@ -10,9 +10,8 @@ use crate::spending::money::Money;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::attempts::{ProcessLiveness, ProcessMark};
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
-use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file::{self};
-use crate::world::sys::state_files::file_error;
+use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{dir, file_error};
 
 /// Maximum size of the file of a submission, in bytes: a million cells.
 const SUBMISSION_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -11,14 +11,13 @@ use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
-use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, escape_brackets};
 use crate::world::store::records::coordination_progress::CoordinationProgress;
 use crate::world::store::records::history::CoordinationHistory;
-use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
 use crate::world::store::records::record_writer::{AnswerRecord, RecordWriter};
 use crate::world::store::records::status::{self, StatusContext};
+use crate::world::store::records::{RecordErrors, STATUS_INTERVAL};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{clear, dir};
 

@@ -2,6 +2,18 @@
 //! events for people and scripts. It decides nothing; a disk error is reported once and does not
 //! end the run.
 
+pub mod metadata;
+pub mod replay_manifest;
+mod agent_outputs;
+pub mod record_paths;
+pub mod replies;
+pub mod recording;
+pub mod coordination_progress;
+mod record_writer;
+mod history;
+mod status;
+mod coordination_recorder;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +30,6 @@ use crate::world::store::event_log::EventLog;
 use crate::world::store::records::coordination_progress::CoordinationProgress;
 use crate::world::store::records::coordination_recorder::CoordinationRecorder;
 use crate::world::store::records::metadata::RunMetadata;
-use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::{
     EVENTS, MANIFEST, METADATA, REPLIES, RunRecordPaths,
 };
@@ -27,23 +38,8 @@ use crate::world::store::records::replies::ReplyRecorder;
 use crate::world::store::records::status::StatusContext;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::file::Appender;
+use crate::world::sys::state_files::file::{self, Appender};
 use crate::world::sys::state_files::sync::sync_tree;
-
-mod record_errors;
-pub mod limits;
-pub mod metadata;
-pub mod replay_manifest;
-mod agent_outputs;
-pub mod record_paths;
-pub mod replies;
-pub mod recording;
-pub mod coordination_progress;
-mod record_writer;
-mod history;
-mod status;
-mod coordination_recorder;
 
 /// The shortest interval at which `status.json` is written.
 pub const STATUS_INTERVAL: Duration = Duration::from_secs(2);
@@ -370,5 +366,40 @@ fn without_streamed_text(event: &Event) -> Cow<'_, Event> {
         }))
     } else {
         Cow::Borrowed(event)
+    }
+}
+
+/// The write errors of one run's records.
+#[derive(Debug, Default)]
+pub(crate) struct RecordErrors {
+    first: Option<Error>,
+    is_reported: bool,
+}
+
+impl RecordErrors {
+    /// Records the result of a write.
+    pub(crate) fn record(&mut self, result: Result<()>) {
+        if let Err(error) = result
+            && !self.is_reported
+        {
+            self.first.get_or_insert(error);
+        }
+    }
+
+    /// Returns whether a write has failed.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_reported || self.first.is_some()
+    }
+
+    /// Takes the first error, worded for the user; `None` if there is none or it was reported
+    /// before.
+    pub(crate) fn take_first(&mut self) -> Option<Error> {
+        let error = self.first.take()?;
+        self.is_reported = true;
+        let hints = error.hints().to_vec();
+        let report = Error::new(error.kind(), "the records of this run are incomplete")
+            .with_source(error)
+            .with_hint("the run continues, and its answer is not lost");
+        Some(hints.into_iter().fold(report, Error::with_hint))
     }
 }

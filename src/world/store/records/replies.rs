@@ -17,8 +17,7 @@ use crate::text::is_hidden;
 use crate::tools::request::CallRequest;
 use crate::world::store::records::record_paths::REPLIES;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::state_files::dir;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{dir, file};
 
 /// The start of every file of recorded replies; a recording never replaces any other file.
 pub const HEADER: &str = "# massgen recording";

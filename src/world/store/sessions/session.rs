@@ -15,9 +15,8 @@ use crate::world::store::sessions::turn::{
 };
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
 use crate::world::store::snapshot::AgentSnapshots;
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// The number of random digits in a session's id: several sessions may begin in the same second.
 pub(super) const SUFFIX_DIGITS: usize = 4;

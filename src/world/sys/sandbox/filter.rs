@@ -13,8 +13,7 @@ use libc::c_long;
 use crate::world::sys::sandbox::bpf::{
     ArgumentCheck, BpfProgramResult, DENIED, SeccompAction, SeccompCase, SeccompRule, compile_rules,
 };
-use crate::world::sys::sandbox::raw;
-use crate::world::sys::sandbox::setid_rules;
+use crate::world::sys::sandbox::{raw, setid_rules};
 
 /// The first number that Linux 6.18 has no call for. The calls of a newer kernel do not exist for
 /// the program, whatever they do; libraries then fall back to older ones.

@@ -9,21 +9,27 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
-use rustix::io::{retry_on_intr, write};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, retry_on_intr, write};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 
+use crate::path::AbsPath;
 use crate::world::sys::cgroup::OWN_PROCESS;
 use crate::world::sys::launch::fork_server::{
     ANSWER_BYTES_MAX, HANDLES_MAX, OVERLAY_HANDLES_MAX, OVERLAY_WORK,
 };
-use crate::world::sys::launch::overlay_request::REQUEST_BYTES_MAX;
-use crate::world::sys::sandbox::detach_from_parent;
-use crate::world::sys::sandbox::overlay_namespace;
+use crate::world::sys::launch::overlay_request::{
+    OverlayRequest, OverlayRoot, OverlaySource, REQUEST_BYTES_MAX,
+};
+use crate::world::sys::sandbox::mounts::{MountHandle, open_machine_path};
+use crate::world::sys::sandbox::namespaces::enter_private_namespaces;
+use crate::world::sys::sandbox::open_granted::open_expected;
 use crate::world::sys::sandbox::raw::{ForkHalf, fork_process, set_standard_streams};
-use crate::world::sys::sandbox::refusal::SandboxRefusal;
+use crate::world::sys::sandbox::refusal::{SandboxRefusal, SandboxResult, StepContext};
+use crate::world::sys::sandbox::{detach_from_parent, work_directories};
 
 /// The message that carries the handles on an overlay namespace.
 const OVERLAY_CREATED: &[u8] = b"+";
@@ -50,7 +56,7 @@ pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     let mut request = vec![0; REQUEST_BYTES_MAX];
     let (_, length) = retry_on_intr(|| recv(&socket, &mut *request, RecvFlags::TRUNC))?;
     let request = request.get(..length).ok_or(io::ErrorKind::FileTooLarge)?;
-    match overlay_namespace::enter_overlay(&serde_json::from_slice(request)?) {
+    match enter_overlay(&serde_json::from_slice(request)?) {
         Ok(handles) => {
             let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
             send_message(&socket, OVERLAY_CREATED, &handles)?;
@@ -162,4 +168,57 @@ fn send_message(socket: &OwnedFd, bytes: &[u8], handles: &[BorrowedFd<'_>]) -> i
     let parts = [IoSlice::new(bytes)];
     retry_on_intr(|| sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
+}
+
+/// Moves this process into the namespace that `request` describes. The returned handles are on its
+/// root directory, and on the overlaid directories in order.
+pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<OwnedFd>> {
+    enter_private_namespaces()?;
+    // Every source is opened before the first mount: afterwards, paths lead into the overlays.
+    let mut mounts = Vec::new();
+    for root in &request.roots {
+        let mount =
+            overlay_mount(root).in_step(format_args!("staging `{}`", root.source.root()))?;
+        mounts.push((root.source.root(), mount));
+    }
+    for path in &request.excluded {
+        if let Some(mount) = unchanged_mount(path).in_step(format_args!("keeping `{path}`"))? {
+            mounts.push((path, mount));
+        }
+    }
+    mounts.sort_by_key(|(path, _)| path.as_path().components().count());
+    for (path, mount) in &mounts {
+        let attach_result = open_machine_path(path).and_then(|point| mount.attach(point));
+        attach_result.in_step(format_args!("mounting `{path}`"))?;
+    }
+    for root in &request.roots {
+        if let OverlaySource::Layered(layer) = &root.source {
+            let result = work_directories::restore_owner_access(layer);
+            result.in_step(format_args!("opening the layer on `{}`", layer.root))?;
+        }
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut handles = vec![openat(CWD, "/", flags, Mode::empty()).in_step("opening the world")?];
+    for root in &request.roots {
+        let path = root.source.root();
+        handles.push(open_machine_path(path).in_step(format_args!("opening `{path}`"))?);
+    }
+    Ok(handles)
+}
+
+/// Creates the mount that replaces a directory.
+fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
+    let user_tree = open_expected(root.source.root(), &root.identity)?;
+    Ok(match &root.source {
+        OverlaySource::Layered(layer) => MountHandle::overlay(user_tree, layer)?,
+        OverlaySource::Copied { copy, .. } => MountHandle::copy_from(open_machine_path(copy)?)?,
+    })
+}
+
+/// Clones a directory with its present content; `None` if it does not exist.
+fn unchanged_mount(path: &AbsPath) -> io::Result<Option<MountHandle>> {
+    match open_machine_path(path) {
+        Err(Errno::NOENT) => Ok(None),
+        source => Ok(Some(MountHandle::copy_from(source?)?)),
+    }
 }

@@ -18,19 +18,17 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::HelperReport;
 use crate::sandbox_policy::restricted_files::RestrictedFiles;
-use crate::world::sys::sandbox::HelperSetup;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket, encode_report};
 use crate::world::sys::sandbox::descendants::reap_all;
 use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights, TcpPorts};
 use crate::world::sys::sandbox::mount_plan::{MountPiece, plan_pieces};
 use crate::world::sys::sandbox::namespaces::{self, UserAndGroup};
-use crate::world::sys::sandbox::privileges;
-use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
 use crate::world::sys::sandbox::root_builder::{
     DEVICES, PathIdentities, WRITABLE_DIRECTORIES, build_root,
 };
+use crate::world::sys::sandbox::{HelperSetup, privileges, program};
 
 /// What the outer half determined before the namespaces existed.
 #[derive(Debug)]

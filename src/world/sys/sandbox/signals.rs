@@ -8,9 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpgid, test_kill_process};
 
 use crate::world::sys::sandbox::caller::NotifyingProcess;
-use crate::world::sys::sandbox::descendants;
 use crate::world::sys::sandbox::notification::SeccompNotification;
-use crate::world::sys::sandbox::raw;
+use crate::world::sys::sandbox::{descendants, raw};
 
 /// Sends the caller's signal, if it may send it.
 pub(crate) fn send_signal(

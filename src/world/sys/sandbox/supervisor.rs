@@ -4,12 +4,13 @@
 //! the sandbox off, it only does the cleanup, and drops no privileges. If the supervisor itself is
 //! killed, its parent does the cleanup.
 
-use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::thread;
+use std::{io, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::net::connect;
 use rustix::process::{
     Pid, Signal, WaitOptions, pidfd_send_signal, set_parent_process_death_signal, wait, waitpid,
 };
@@ -20,19 +21,15 @@ use crate::sandbox_policy::helper_protocol::HelperReport;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::caller::NotifyingProcess;
-use crate::world::sys::sandbox::connections;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::descendants::{DescendantProcesses, reap_all};
-use crate::world::sys::sandbox::landlock_paths;
 use crate::world::sys::sandbox::link::{WorkerLink, WorkerMessage};
-use crate::world::sys::sandbox::metadata;
 use crate::world::sys::sandbox::notification::{NotificationListener, SeccompNotification};
-use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::raw::{self, ForkHalf};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
-use crate::world::sys::sandbox::release_streams;
-use crate::world::sys::sandbox::signals;
-use crate::world::sys::sandbox::worker;
+use crate::world::sys::sandbox::{
+    landlock_paths, metadata, privileges, release_streams, signals, worker,
+};
 
 /// Runs the program to its end, at level `landlock` or without a sandbox, and reports to massgen.
 pub(crate) fn run(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io::Result<()>> {
@@ -232,8 +229,7 @@ fn answer(
     match notification.call {
         libc::SYS_ioctl => return open_terminal(listener, notification, &caller),
         libc::SYS_connect => {
-            let connection =
-                connections::prepare_connection(notification, &caller, access.proxy_port)?;
+            let connection = prepare_connection(notification, &caller, access.proxy_port)?;
             listener.check_pending(notification)?;
             connection.open()?;
             listener.answer(notification, Ok(()));
@@ -265,4 +261,110 @@ fn open_terminal(
     let peer = ioctl_tiocgptpeer(terminal, flags)?;
     let flags = notification.argument_u32(2) & OpenptFlags::CLOEXEC.bits();
     listener.answer_with(notification, peer.as_fd(), flags)
+}
+
+/// The longest socket address, in bytes (`struct sockaddr_storage`).
+const ADDRESS_BYTES_MAX: usize = 128;
+/// Address families (`linux/socket.h`).
+const INET: u16 = 2;
+const INET6: u16 = 10;
+
+/// A socket that is to be connected to the proxy.
+#[derive(Debug)]
+pub(crate) struct ProxyConnection {
+    socket: OwnedFd,
+    proxy: SocketAddr,
+}
+
+/// Reads the address that the caller wants to connect to; anything but the proxy at `proxy_port` is
+/// refused, and without a proxy everything.
+pub(crate) fn prepare_connection(
+    notification: &SeccompNotification,
+    caller: &NotifyingProcess,
+    proxy_port: Option<u16>,
+) -> Result<ProxyConnection, Errno> {
+    let length = usize::try_from(notification.argument_i32(2)).map_err(|_| Errno::INVAL)?;
+    if length > ADDRESS_BYTES_MAX {
+        return Err(Errno::INVAL);
+    }
+    let address = caller.read_bytes(notification.argument(1), length)?;
+    let proxy = parse_address(&address).filter(|address| is_proxy(*address, proxy_port));
+    Ok(ProxyConnection {
+        proxy: proxy.ok_or(Errno::ACCESS)?,
+        socket: caller.duplicate_handle(notification.argument_i32(0))?,
+    })
+}
+
+impl ProxyConnection {
+    /// Connects the socket. The caller's own handle refers to the same socket.
+    pub(crate) fn open(self) -> Result<(), Errno> {
+        connect(self.socket, &self.proxy)
+    }
+}
+
+/// Parses a `struct sockaddr_in` or a `struct sockaddr_in6`; `None` for another family.
+fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
+    let (family, after_family) = bytes.split_first_chunk()?;
+    let (port, after_port) = after_family.split_first_chunk()?;
+    let ip = match u16::from_ne_bytes(*family) {
+        INET => IpAddr::V4(Ipv4Addr::from(*after_port.first_chunk::<4>()?)),
+        INET6 => {
+            let (_flow, after_flow) = after_port.split_first_chunk::<4>()?;
+            IpAddr::V6(Ipv6Addr::from(*after_flow.first_chunk::<16>()?))
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
+}
+
+/// Returns whether the address is that of massgen's proxy. It listens on the IPv4 loopback address,
+/// which an IPv6 socket writes in its own form.
+fn is_proxy(address: SocketAddr, proxy_port: Option<u16>) -> bool {
+    let is_loopback = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
+    is_loopback && proxy_port == Some(address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks whether a socket may be connected to `ip` at `port` when the proxy is at 3128, with
+    /// the address in the kernel's format.
+    #[track_caller]
+    fn check(ip: &str, port: u16, expected: bool) {
+        let (family, ip) = match ip.parse().unwrap() {
+            IpAddr::V4(ip) => (INET, ip.octets().to_vec()),
+            IpAddr::V6(ip) => (INET6, [&[0; 4], ip.octets().as_slice()].concat()),
+        };
+        let family = family.to_ne_bytes();
+        let bytes = [family.as_slice(), &port.to_be_bytes(), &ip, &[0; 8]].concat();
+        let address = parse_address(&bytes).unwrap();
+        assert_eq!(is_proxy(address, Some(3128)), expected, "{address}");
+        assert!(!is_proxy(address, None));
+    }
+
+    #[test]
+    fn the_proxy_alone_is_reached() {
+        check("127.0.0.1", 3128, true);
+        check("::ffff:127.0.0.1", 3128, true);
+        check("127.0.0.1", 3129, false);
+        check("127.0.0.2", 3128, false);
+        check("192.0.2.1", 3128, false);
+        check("::1", 3128, false);
+        check("::", 3128, false);
+    }
+
+    #[test]
+    fn malformed_socket_addresses_are_rejected() {
+        for bytes in [
+            &[][..],
+            &[2],
+            &[2, 0, 12],
+            &[2, 0, 12, 56, 127, 0, 0],
+            &[1, 0, b'/', 0],
+        ] {
+            assert_eq!(parse_address(bytes), None, "{bytes:?}");
+        }
+        assert_eq!(parse_address(&[0; 16]), None);
+    }
 }

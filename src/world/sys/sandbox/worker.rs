@@ -15,13 +15,9 @@ use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::control::HelperRequest;
 use crate::world::sys::sandbox::domain::{LandlockDomain, TcpPorts};
-use crate::world::sys::sandbox::filter;
-use crate::world::sys::sandbox::landlock_filter;
-use crate::world::sys::sandbox::landlock_paths;
 use crate::world::sys::sandbox::link::WorkerLink;
-use crate::world::sys::sandbox::privileges;
-use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
+use crate::world::sys::sandbox::{filter, landlock_filter, landlock_paths, privileges, program};
 
 /// Becomes the program, or reports why not and returns.
 pub(crate) fn run(link: &WorkerLink, request: HelperRequest) -> io::Result<()> {

@@ -8,7 +8,6 @@ use std::num::NonZero;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 
 use crate::path::AbsPath;
-use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
 
 /// How many entries are passed on in one batch.
 const BATCH_ENTRIES: usize = 512;
@@ -151,4 +150,21 @@ pub(crate) fn children(
 pub(crate) fn size(path: &AbsPath) -> Option<u64> {
     let metadata = fs::metadata(path.as_path()).ok()?;
     metadata.is_file().then_some(metadata.len())
+}
+
+/// Kind of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IndexEntryKind {
+    /// A directory.
+    Directory,
+    /// A file, or anything else that is not a directory.
+    File,
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    /// Its path below the tree's root.
+    pub(crate) path: Box<str>,
+    pub(crate) kind: IndexEntryKind,
 }

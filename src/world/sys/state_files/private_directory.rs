@@ -103,11 +103,12 @@ fn expect_own(handle: impl AsFd, kind: FileType, forbidden: Mode) -> io::Result<
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests look at the disk themselves"
-)]
 mod tests {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "tests look at the disk themselves"
+    )]
+
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::path::PathBuf;

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use crate::path::AbsPath;
-use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{
     DirLockAttempt, UNFINISHED_PREFIX, first_names, is_owned_by_user, try_lock,
 };
 use crate::world::sys::state_files::disk_usage::unchanged_for;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{clear, file};
 
 /// How long an unfinished file has not been written to when it is known to be abandoned: massgen
 /// writes each within moments.
