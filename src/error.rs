@@ -128,6 +128,11 @@ impl Error {
         Self::new(ErrorKind::Bug, message).with_hint("this is a bug in massgen: please report it")
     }
 
+    /// Creates an error for a value that cannot be written as JSON or YAML.
+    pub fn unserializable(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::bug("a value has no JSON or YAML form").with_source(error)
+    }
+
     /// Creates an error from the payload of a panic.
     pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
         let static_words = panic.downcast_ref::<&str>().copied();

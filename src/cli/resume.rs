@@ -40,7 +40,7 @@ use crate::text::count_noun;
 use crate::text::shell_words::shell_line;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::naming::LAST;
-use crate::world::store::records::metadata::RecordedRunMetadata;
+use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
@@ -343,7 +343,7 @@ fn require_same_directory(manifest: &ReplayManifest, host: &Host) -> Result<()> 
 /// Requires an unchanged config; a different one must be named with `--config`.
 fn require_same_config(
     file: Option<&TeamFile>,
-    metadata: &RecordedRunMetadata,
+    metadata: &RunMetadata,
     redactor: &Redactor,
 ) -> Result<()> {
     let text = file.map(|file| redactor.text(&file.text()));

@@ -270,8 +270,7 @@ fn show(session: &SessionDir, format: ReportFormat, output: &mut CliOutput<'_>) 
 
 fn to_json(turn: &PreviousTurn) -> Result<String> {
     let metadata = serde_json::to_value(&turn.metadata);
-    let mut row =
-        metadata.map_err(|error| Error::bug("a turn has no JSON form").with_source(error))?;
+    let mut row = metadata.map_err(Error::unserializable)?;
     if let Some(row) = row.as_object_mut() {
         row.insert("answer".to_owned(), turn.answer.clone().into());
         row.insert("workspace".to_owned(), json!(turn.workspace));

@@ -19,7 +19,7 @@ use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{EventLog, LineEnd};
-use crate::world::store::records::metadata::RecordedRunMetadata;
+use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::runs::{RunDir, RunStatus, find_by_name, list};
 use crate::world::store::sessions::session::Session;
 
@@ -32,7 +32,7 @@ pub struct InterruptedRun {
     /// The run.
     pub run: RunDir,
     /// How it was started.
-    pub metadata: RecordedRunMetadata,
+    pub metadata: RunMetadata,
     /// The number of the turn in its session.
     pub turn: u32,
     /// Whether its process was killed or the user stopped it.
@@ -111,7 +111,7 @@ fn own_runs(logs: &AbsPath) -> Result<impl Iterator<Item = Result<RunDir>>> {
 /// has ended. Continues if an older run of the session decides that.
 fn inspect_run(
     run: RunDir,
-    metadata: RecordedRunMetadata,
+    metadata: RunMetadata,
     turn: u32,
     session_exists: impl Fn(&str) -> bool,
 ) -> Result<ControlFlow<Option<InterruptedRun>>> {

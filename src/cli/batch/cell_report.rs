@@ -178,8 +178,7 @@ impl RunRecords {
         };
         let duration_ms = result.duration_ms;
         let line = JsonLine::new(1, &clock::now(), &result, redactor)?;
-        let run_result = serde_json::from_str(&line.text()?)
-            .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
+        let run_result = serde_json::from_str(&line.text()?).map_err(Error::unserializable)?;
         let totals = self.usage.run();
         Ok(CellRunReport {
             // The log says nothing about the money of the batch: the caller sets that.

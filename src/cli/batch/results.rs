@@ -46,8 +46,7 @@ pub(super) fn results(
         let Some((cell, mut run)) = batch.result(&id)? else {
             continue;
         };
-        let cell = serde_json::to_value(cell)
-            .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
+        let cell = serde_json::to_value(cell).map_err(Error::unserializable)?;
         if let Value::Object(run) = &mut run {
             run.insert("cell".to_owned(), cell);
         }

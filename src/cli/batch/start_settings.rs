@@ -68,7 +68,7 @@ impl BatchStartSettings {
 
     /// Returns the settings with which `batch` was started last, if they can be read.
     pub(super) fn saved(batch: &BatchDir) -> Option<Self> {
-        serde_json::from_slice(&batch.settings()?).ok()
+        batch.settings()
     }
 
     /// Returns `host` as it is for jobs: those of Slurm get few variables of the user's shell.
@@ -82,9 +82,7 @@ impl BatchStartSettings {
 
     /// Saves the settings for the next start of `batch`.
     pub(super) fn save(&self, batch: &BatchDir) -> Result<()> {
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|error| Error::bug("the settings have no JSON form").with_source(error))?;
-        batch.keep_settings(&text)
+        batch.keep_settings(self)
     }
 
     /// Returns what runs the jobs; `None` if the user starts them.

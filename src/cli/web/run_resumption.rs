@@ -30,7 +30,7 @@ use crate::path::AbsPath;
 use crate::pipeline::repository::PipelineRepository;
 use crate::resume::{InterruptedRun, find_interrupted};
 use crate::world::store::pipelines::{self, PipelineDir, PipelineRecord};
-use crate::world::store::records::metadata::RecordedRunMetadata;
+use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::redact::Redactor;
 use crate::world::store::runs::RunDir;
 use crate::world::store::sessions;
@@ -57,7 +57,7 @@ struct RecordedConfig<'r> {
 
 impl<'r> RecordedConfig<'r> {
     /// Returns the config of a run with this record and these flags.
-    fn from_run(metadata: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
+    fn from_run(metadata: &'r RunMetadata, flags: &RunArguments) -> Self {
         Self {
             path: metadata.config_path.as_ref(),
             text: metadata.config.as_deref(),

@@ -182,8 +182,7 @@ impl Journal {
 
     /// Adds a line, which may stay buffered until [`Journal::sync`].
     pub(super) fn add(&mut self, record: &JournalRecord) -> Result<()> {
-        let json = serde_json::to_string(record)
-            .map_err(|error| Error::bug("a step has no JSON form").with_source(error))?;
+        let json = serde_json::to_string(record).map_err(Error::unserializable)?;
         let line = format!("{} {json}\n", checksum(&json));
         self.buffer.push_str(&line);
         if self.buffer.len() >= BUFFER_BYTES_MAX {

@@ -20,7 +20,7 @@ use crate::world::store::naming::LAST;
 use crate::world::sys::state_files::dir::{
     self, DirLock, DirLockAttempt, DirectoryAudience, DirectoryCreation,
 };
-use crate::world::sys::state_files::{self, clear, file};
+use crate::world::sys::state_files::{clear, file, json_file};
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// The subdirectory of a delivery for the versions of the user's files that agents read.
@@ -284,10 +284,7 @@ impl OpenDelivery {
             left_out_of_answers: source.left_out_of_answers.clone(),
             write_paths: source.grants.iter().enumerate().map(write_path).collect(),
         };
-        let bytes = serde_json::to_vec_pretty(&delivery_file).map_err(|error| {
-            Error::bug("the source of a delivery has no JSON form").with_source(error)
-        })?;
-        file::replace(&self.delivery_dir.source_file(), &bytes)
+        json_file::replace(&self.delivery_dir.source_file(), &delivery_file)
     }
 
     /// Reads what can be delivered. A file that was not created here is an error, and so is a run
@@ -298,12 +295,7 @@ impl OpenDelivery {
             return Err(Error::new(ErrorKind::Usage, message).with_hint(NO_DELIVERY_HINT));
         }
         let path = self.delivery_dir.source_file();
-        let bytes = file::read_regular_capped(&path, SOURCE_BYTES_MAX)
-            .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
-        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
-        let bytes = bytes.ok_or_else(damaged_error)?;
-        let delivery_file: DeliveryFile =
-            serde_json::from_slice(&bytes).map_err(|error| damaged_error().with_source(error))?;
+        let delivery_file: DeliveryFile = json_file::read_written(&path, SOURCE_BYTES_MAX)?;
         if delivery_file.seal != self.delivery_dir.seal()? {
             return Err(foreign_directory_error(&self.delivery_dir.0));
         }
@@ -376,9 +368,8 @@ impl DeliverySource {
 fn is_foreign(delivery_dir: &DeliveryDir) -> Result<bool> {
     let mut written_seal = journal::read_seal(&delivery_dir.journal())?;
     if written_seal.is_none() {
-        let bytes = read_regular_file(&delivery_dir.source_file(), SOURCE_BYTES_MAX)?;
-        let delivery_file =
-            bytes.and_then(|bytes| serde_json::from_slice::<DeliveryFile>(&bytes).ok());
+        let delivery_file: Option<DeliveryFile> =
+            json_file::read(&delivery_dir.source_file(), SOURCE_BYTES_MAX)?;
         written_seal = delivery_file.map(|delivery_file| delivery_file.seal);
     }
     let seal = delivery_dir.seal()?;

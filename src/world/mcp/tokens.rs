@@ -19,7 +19,7 @@ use crate::path::AbsPath;
 use crate::world::io::files::read_own;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirLock};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::json_file;
 
 /// Path of the file below the user's home directory.
 const FILE_PATH: &str = ".massgen/mcp/credentials.json";
@@ -110,9 +110,7 @@ impl TokenFile {
     }
 
     fn write(&self, entries: &BTreeMap<String, TokenFileEntry>) -> Result<()> {
-        let bytes = serde_json::to_vec_pretty(entries)
-            .map_err(|error| Error::bug("a token has no JSON form").with_source(error))?;
-        file::replace(&self.0, &bytes)
+        json_file::replace(&self.0, entries)
     }
 }
 

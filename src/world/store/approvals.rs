@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_own;
-use crate::world::sys::state_files::{dir, file};
+use crate::world::sys::state_files::{dir, json_file};
 
 /// Path of the file below the user's home directory.
 const FILE_PATH: &str = ".massgen/consents.json";
@@ -72,9 +72,7 @@ impl ApprovalFile {
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("remove approvals that you no longer need"));
         }
-        let bytes = serde_json::to_vec_pretty(&approvals)
-            .map_err(|error| Error::bug("an approval has no JSON form").with_source(error))?;
-        file::replace(&self.0, &bytes)
+        json_file::replace(&self.0, &approvals)
     }
 
     fn read(&self) -> Result<BTreeSet<PersistentApproval>> {

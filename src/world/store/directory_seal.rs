@@ -8,7 +8,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::slot;
 use crate::world::sys::state_files::dir::{StagingDirectory, has_trusted_owner};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::json_file;
 
 /// File that holds the seal, in a directory that has no other file to keep it in.
 pub(in crate::world) const SEAL: &str = "seal.json";
@@ -52,9 +52,7 @@ impl DirectorySeal {
         if is_sealed(path)? {
             return Ok(());
         }
-        let seal = serde_json::to_vec(&Self::from_directory(path)?)
-            .map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
-        file::replace(&path.join(SEAL), &seal)
+        json_file::replace(&path.join(SEAL), &Self::from_directory(path)?)
     }
 }
 
@@ -74,8 +72,7 @@ pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
 /// # Errors
 /// The seal or the directory cannot be read.
 pub(in crate::world) fn is_sealed(path: &AbsPath) -> Result<bool> {
-    let bytes = file::read_if_regular(&path.join(SEAL), SEAL_BYTES_MAX)?;
-    let seal = bytes.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
+    let seal: Option<DirectorySeal> = json_file::read(&path.join(SEAL), SEAL_BYTES_MAX)?;
     seal.map_or(Ok(false), |seal| seal.holds(path))
 }
 

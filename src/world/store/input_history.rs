@@ -97,7 +97,6 @@ fn has_control_characters(text: &str) -> bool {
 }
 
 fn json_line(text: &str) -> Result<String> {
-    let json = serde_json::to_string(text)
-        .map_err(|error| Error::bug("a text has no JSON form").with_source(error))?;
+    let json = serde_json::to_string(text).map_err(Error::unserializable)?;
     Ok(format!("{json}\n"))
 }

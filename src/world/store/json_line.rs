@@ -44,7 +44,7 @@ impl JsonLine<Value> {
         event: &impl Serialize,
         redactor: &Redactor,
     ) -> Result<Self> {
-        let event = serde_json::to_value(event).map_err(unwritable)?;
+        let event = serde_json::to_value(event).map_err(Error::unserializable)?;
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             seq,
@@ -56,11 +56,7 @@ impl JsonLine<Value> {
 
     /// Returns the JSON without a line break; invisible characters are escaped.
     pub fn text(&self) -> Result<String> {
-        let json = serde_json::to_string(self).map_err(unwritable)?;
+        let json = serde_json::to_string(self).map_err(Error::unserializable)?;
         Ok(escape_json(&json).into_owned())
     }
-}
-
-fn unwritable(error: serde_json::Error) -> Error {
-    Error::bug("what happened has no JSON form").with_source(error)
 }

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::text::count_noun;
 use crate::world::io::clock;
+use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::dir;
 
 /// The name for the newest item.
@@ -66,6 +67,32 @@ pub(in crate::world) struct NameScheme {
 }
 
 impl NameScheme {
+    /// Returns the paths of all items in `parent`, newest first.
+    ///
+    /// # Errors
+    /// `parent` cannot be read, or is a symlink.
+    pub(in crate::world) fn list(self, parent: &AbsPath) -> Result<impl Iterator<Item = AbsPath>> {
+        reject_symlinks_to(parent)?;
+        let mut names = dir::names_if_exists(parent)?;
+        names.retain(|name| name.starts_with(self.prefix));
+        names.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(names.into_iter().map(|name| parent.join(name)))
+    }
+
+    /// Returns the path in `parent` of the item with exactly this name; `None` if no item has such
+    /// a name.
+    ///
+    /// # Errors
+    /// `parent` cannot be read, or is a symlink.
+    pub(in crate::world) fn path_of(self, name: &str, parent: &AbsPath) -> Result<Option<AbsPath>> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !name.starts_with(self.prefix) || !name.chars().all(is_plain) {
+            return Ok(None);
+        }
+        reject_symlinks_to(parent)?;
+        Ok(Some(parent.join(name)))
+    }
+
     /// Returns the item of `items` that `given_name` names, if any. It is an error if `given_name`
     /// is ambiguous.
     pub(in crate::world) fn resolve<'a, T>(

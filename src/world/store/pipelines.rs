@@ -15,7 +15,7 @@ use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
 use crate::world::store::records::record_paths::EVENTS;
 use crate::world::store::redact::Redactor;
-use crate::world::store::{existing_directories, reject_symlinks_to, runs};
+use crate::world::store::{existing_directories, runs};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
 use crate::world::sys::state_files::{clear, file};
@@ -129,13 +129,9 @@ pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
 
 /// Returns all pipelines below `pipelines`, newest first.
 pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
-    reject_symlinks_to(pipelines)?;
-    let mut names = dir::names_if_exists(pipelines)?;
-    names.retain(|name| name.starts_with(PREFIX));
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    let dirs = names.into_iter().map(|name| PipelineDir {
-        dir: pipelines.join(name),
-    });
+    let dirs = PIPELINE_NAMES
+        .list(pipelines)?
+        .map(|dir| PipelineDir { dir });
     existing_directories(dirs, PipelineDir::exists)
 }
 
@@ -169,15 +165,9 @@ pub fn short_name(name: &str) -> &str {
 
 /// Returns the pipeline below `pipelines` with exactly this name, if there is one.
 pub fn find_by_name(name: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !is_name(name) || !name.chars().all(is_plain) {
-        return Ok(None);
-    }
-    reject_symlinks_to(pipelines)?;
-    let pipeline = PipelineDir {
-        dir: pipelines.join(name),
-    };
-    Ok(pipeline.exists()?.then_some(pipeline))
+    let dir = PIPELINE_NAMES.path_of(name, pipelines)?;
+    let pipeline = dir.map(|dir| PipelineDir { dir });
+    Ok(existing_directories(pipeline, PipelineDir::exists)?.pop())
 }
 
 /// Like [`lookup`], but it is an error if there is no such pipeline.
@@ -389,8 +379,7 @@ impl PipelineDir {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: record.clone(),
         };
-        let file_json = serde_json::to_value(pipeline_file)
-            .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
+        let file_json = serde_json::to_value(pipeline_file).map_err(Error::unserializable)?;
         let text = format!("{:#}\n", redactor.json(file_json));
         file::replace(&self.dir.join(RECORD_FILE), text.as_bytes())
     }

@@ -7,8 +7,10 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
 use serde_json::Value;
 
+use crate::error::{Error, Result};
 use crate::text::map_json_strings;
 
 /// The replacement for a secret.
@@ -89,6 +91,12 @@ impl Redactor {
     /// Redacts every string and object key in `value`.
     pub fn json(&self, value: Value) -> Value {
         map_json_strings(value, &|text| self.text(text))
+    }
+
+    /// Returns `value` as YAML. Secrets are redacted before YAML folds and escapes strings.
+    pub(crate) fn yaml(&self, value: &impl Serialize) -> Result<String> {
+        let json = serde_json::to_value(value).map_err(Error::unserializable)?;
+        serde_yaml::to_string(&self.json(json)).map_err(Error::unserializable)
     }
 
     /// Returns the redacted beginning of `text`, and the rest if that may be the beginning of a

@@ -14,13 +14,13 @@ use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::metadata;
-use crate::world::store::records::metadata::RecordedRunMetadata;
+use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_paths::{
     EVENTS, MANIFEST, METADATA, REPLIES, STATUS, TURN_PREFIX,
 };
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::reject_symlinks_to;
-use crate::world::sys::state_files::{self, archive, dir, file};
+use crate::world::sys::state_files::{self, archive, dir, file, json_file};
 
 /// The prefix of run names.
 const PREFIX: &str = "log_";
@@ -65,11 +65,7 @@ pub enum RunStatus {
 
 /// Returns all runs below `logs`, newest first.
 pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
-    reject_symlinks_to(logs)?;
-    let mut names = dir::names_if_exists(logs)?;
-    names.retain(|name| is_name(name));
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    let runs = names.into_iter().map(|name| RunDir::open(logs.join(name)));
+    let runs = RUN_NAMES.list(logs)?.map(RunDir::open);
     runs.filter_map(Result::transpose).collect()
 }
 
@@ -117,12 +113,8 @@ pub fn find(given_name: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> 
 
 /// Returns the run below `logs` with exactly this name, if there is one.
 pub fn find_by_name(name: &str, logs: &AbsPath) -> Result<Option<RunDir>> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !is_name(name) || !name.chars().all(is_plain) {
-        return Ok(None);
-    }
-    reject_symlinks_to(logs)?;
-    RunDir::open(logs.join(name))
+    let dir = RUN_NAMES.path_of(name, logs)?;
+    dir.map_or(Ok(None), RunDir::open)
 }
 
 fn not_found(message: String) -> Error {
@@ -195,8 +187,7 @@ impl RunDir {
 
     /// Reads its `status.json`; `None` if there is none, or if a crash damaged it.
     fn read_status_file(&self) -> Result<Option<Value>> {
-        let bytes = file::read_if_regular(&self.turn.join(STATUS), SUMMARY_BYTES_MAX)?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        json_file::read(&self.turn.join(STATUS), SUMMARY_BYTES_MAX)
     }
 
     /// Reads how the run began.
@@ -220,7 +211,7 @@ impl RunDir {
     }
 
     /// Reads what the run was started with; `None` if there is no readable record of it.
-    pub fn metadata(&self) -> Option<RecordedRunMetadata> {
+    pub fn metadata(&self) -> Option<RunMetadata> {
         let bytes =
             file::read_regular_capped(&self.turn.join(METADATA), SUMMARY_BYTES_MAX).ok()??;
         read_typed(&String::from_utf8_lossy(&bytes)).ok()

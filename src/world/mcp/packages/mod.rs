@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 use crate::world::io::files::read_own;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::tree_digest::{TreeDigest, digest};
-use crate::world::sys::state_files::{clear, file, file_error};
+use crate::world::sys::state_files::{clear, file, file_error, json_file};
 
 /// Path of the packages below the user's home directory.
 const STORE_PATH: &str = ".massgen/mcp/servers";
@@ -233,9 +233,7 @@ impl PackageStore {
     }
 
     fn write(&self, packages: &[InstalledPackage]) -> Result<()> {
-        let bytes = serde_json::to_vec_pretty(packages)
-            .map_err(|error| Error::bug("a package has no JSON form").with_source(error))?;
-        file::replace(&self.0.join(INDEX_FILE), &bytes)
+        json_file::replace(&self.0.join(INDEX_FILE), packages)
     }
 
     /// Locks the packages for changes until the guard is dropped.

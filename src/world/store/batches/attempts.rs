@@ -10,11 +10,10 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::world::io::clock;
-use crate::world::io::files::read_regular_file;
 use crate::world::store::batches::BatchDir;
 use crate::world::sys::machine_facts::{boot_id, host_name};
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
-use crate::world::sys::state_files::{dir, file};
+use crate::world::sys::state_files::{dir, file, json_file};
 
 /// Maximum size of a mark and of a note, in bytes.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
@@ -84,13 +83,6 @@ pub struct AttemptNote {
     pub reason: String,
     /// When this was written, as ISO 8601.
     pub at: String,
-}
-
-impl AttemptNote {
-    fn to_json(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self)
-            .map_err(|error| Error::bug("a note has no JSON form").with_source(error))
-    }
 }
 
 /// An attempt of this process at a cell. Its lock is free when the value is dropped.
@@ -185,13 +177,15 @@ impl CellAttempt {
     /// run has the same facts, so that it need not survive a power failure.
     pub fn write_progress(&self, note: &AttemptNote) -> Result<()> {
         let path = self.batch.note_file(&self.cell, self.number);
-        file::replace_unsynced(&path, &note.to_json()?)
+        file::replace_unsynced(
+            &path,
+            &serde_json::to_vec(note).map_err(Error::unserializable)?,
+        )
     }
 
     /// Writes what the attempt has spent in all and how it ended.
     pub fn write(&self, note: &AttemptNote) -> Result<()> {
-        let path = self.batch.note_file(&self.cell, self.number);
-        file::replace(&path, &note.to_json()?)
+        json_file::replace(&self.batch.note_file(&self.cell, self.number), note)
     }
 }
 
@@ -200,8 +194,7 @@ impl BatchDir {
     /// attempts are superseded.
     pub fn begin_attempt(&self, cell: &CellId, job: &str) -> Result<Option<CellAttempt>> {
         let mark = ProcessMark::of_this_process(job.to_owned());
-        let text = serde_json::to_vec(&mark)
-            .map_err(|error| Error::bug("a mark has no JSON form").with_source(error))?;
+        let text = serde_json::to_vec(&mark).map_err(Error::unserializable)?;
         let mut number = self.last_attempt(cell)?;
         while !self.has_result(cell)? {
             number = number.saturating_add(1);
@@ -243,8 +236,7 @@ impl BatchDir {
 
     /// Reads the note of an attempt, if it wrote one. A damaged note was cut off with its host.
     pub fn attempt_note(&self, cell: &CellId, attempt: u32) -> Result<Option<AttemptNote>> {
-        let bytes = read_regular_file(&self.note_file(cell, attempt), NOTE_BYTES_MAX)?;
-        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        json_file::read(&self.note_file(cell, attempt), NOTE_BYTES_MAX)
     }
 
     /// Returns what the job `job` has spent on `cell`.
@@ -291,6 +283,5 @@ pub(super) fn parse_attempt_name(name: &str) -> Option<(&str, u32)> {
 
 /// Reads who created the file `path`.
 fn read_mark(path: &AbsPath) -> Option<ProcessMark> {
-    let bytes = file::read_regular_capped(path, NOTE_BYTES_MAX).ok()??;
-    serde_json::from_slice(&bytes).ok()
+    json_file::read(path, NOTE_BYTES_MAX).ok()?
 }

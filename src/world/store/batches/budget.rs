@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::spending::shared_budget::SharedBudget;
@@ -14,7 +14,7 @@ use crate::world::io::clock::{Stopwatch, milliseconds, now};
 use crate::world::store::batches::attempts::{AttemptNote, CellAttempt};
 use crate::world::store::batches::submissions::Submission;
 use crate::world::store::batches::{BatchDir, BatchRecord};
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{damaged_error, file};
 
 /// Maximum size of the file with the limit, in bytes.
 const LIMIT_BYTES_MAX: u64 = 64;
@@ -128,8 +128,7 @@ impl BatchDir {
             .flatten();
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         let limit = text.and_then(|text| Money::from_dollars(text.trim()));
-        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
-        limit.ok_or_else(damaged_error).map(Some)
+        limit.ok_or_else(|| damaged_error(&path)).map(Some)
     }
 
     /// Sets what the batch may spend in all, from the next submission on.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::batch::result::CellResult;
 use crate::batch::task::CellId;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::directory_seal::DirectorySeal;
@@ -16,7 +16,7 @@ use crate::world::sys::state_files::create_once::{create_once, move_exclusively}
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::sync::sync_tree;
 use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
-use crate::world::sys::state_files::{clear, file, file_error};
+use crate::world::sys::state_files::{clear, damaged_error, file, file_error};
 
 /// The suffix of result files.
 const RESULT_SUFFIX: &str = ".jsonl";
@@ -158,8 +158,7 @@ impl BatchDir {
     /// Publishes the result of a cell, with that of its run in the published schema, unless it has
     /// one.
     pub fn publish(&self, result: &CellResult, run: &Value) -> Result<()> {
-        let head = serde_json::to_string(result)
-            .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
+        let head = serde_json::to_string(result).map_err(Error::unserializable)?;
         let text = format!("{head}\n{run}\n");
         // The changes first: after a power failure, a result must not lack them.
         sync_tree(&self.cell_dir(&result.id).changes())?;
@@ -173,7 +172,7 @@ impl BatchDir {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             result => result.map_err(|error| file_error("read", path.as_path(), error))?,
         };
-        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let damaged_error = || damaged_error(&path);
         let bytes = bytes.ok_or_else(damaged_error)?;
         let mut lines = bytes.splitn(2, |byte| *byte == b'\n');
         let head = serde_json::from_slice(lines.next().unwrap_or_default());
@@ -205,7 +204,7 @@ impl BatchDir {
 
     fn read_head(&self, cell: &str) -> Result<Option<CellResult>> {
         let path = self.results_dir().join(format!("{cell}{RESULT_SUFFIX}"));
-        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let damaged_error = || damaged_error(&path);
         let read_line = || -> std::io::Result<String> {
             let mut line = String::new();
             let mut reader = BufReader::new(file::open(&path)?.take(HEAD_BYTES_MAX));

@@ -10,6 +10,7 @@ pub mod survey;
 
 use std::io::{BufRead as _, BufReader};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -20,10 +21,10 @@ use crate::spending::money::Money;
 use crate::text::{count_noun, to_hex};
 use crate::world::io::files::read_regular_file;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::store::existing_directories;
 use crate::world::store::naming::{LAST, NameScheme, new_name_time};
-use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::state_files::{clear, file, file_error};
+use crate::world::sys::state_files::{clear, file, file_error, json_file};
 
 /// The prefix of batch names.
 const PREFIX: &str = "batch_";
@@ -107,13 +108,7 @@ struct BatchFile {
 
 /// Returns all batches below `batches`, newest first.
 pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
-    reject_symlinks_to(batches)?;
-    let mut names = dir::names_if_exists(batches)?;
-    names.retain(|name| name.starts_with(PREFIX));
-    names.sort_unstable_by(|a, b| b.cmp(a));
-    let dirs = names.into_iter().map(|name| BatchDir {
-        dir: batches.join(name),
-    });
+    let dirs = BATCH_NAMES.list(batches)?.map(|dir| BatchDir { dir });
     existing_directories(dirs, BatchDir::exists)
 }
 
@@ -175,15 +170,10 @@ fn missing_error(kind: ErrorKind, message: String) -> Error {
 
 /// Returns the batch below `batches` with exactly this name, if there is one.
 pub fn find_by_name(name: &str, batches: &AbsPath) -> Result<Option<BatchDir>> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.starts_with(PREFIX) || !name.chars().all(is_plain) {
-        return Ok(None);
-    }
-    reject_symlinks_to(batches)?;
-    let batch = BatchDir {
-        dir: batches.join(name),
-    };
-    Ok(batch.exists()?.then_some(batch))
+    let batch = BATCH_NAMES
+        .path_of(name, batches)?
+        .map(|dir| BatchDir { dir });
+    Ok(existing_directories(batch, BatchDir::exists)?.pop())
 }
 
 /// Returns the digest of `bytes` as hexadecimal digits.
@@ -220,13 +210,12 @@ impl BatchDir {
         configs: &[Vec<u8>],
         describe: impl FnOnce(String) -> BatchRecord,
     ) -> Result<()> {
-        let json_error = |error| Error::bug("a task has no JSON form").with_source(error);
         for path in self.directories() {
             dir::create_all(&path, DirectoryAudience::User)?;
         }
         let mut lines = Vec::new();
         for task in tasks {
-            serde_json::to_writer(&mut lines, task).map_err(json_error)?;
+            serde_json::to_writer(&mut lines, task).map_err(Error::unserializable)?;
             lines.push(b'\n');
         }
         for (number, text) in configs.iter().enumerate() {
@@ -237,7 +226,7 @@ impl BatchDir {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: describe(digest(&lines)),
         };
-        let text = serde_json::to_vec_pretty(&batch_file).map_err(json_error)?;
+        let text = serde_json::to_vec_pretty(&batch_file).map_err(Error::unserializable)?;
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > RECORD_BYTES_MAX {
             let message =
                 format!("the names of the configs take more than {RECORD_BYTES_MAX} bytes");
@@ -282,14 +271,9 @@ impl BatchDir {
 
     fn record_file(&self) -> Result<BatchFile> {
         let path = self.dir.join(RECORD_FILE);
-        let damaged_error = || {
-            Error::new(ErrorKind::Environment, format!("`{path}` is damaged"))
-                .with_hint(format!("if the batch is not needed, remove `{}`", self.dir))
-        };
-        let bytes = file::read_regular_capped(&path, RECORD_BYTES_MAX)
-            .map_err(|error| damaged_error().with_source(error))?;
-        let bytes = bytes.ok_or_else(damaged_error)?;
-        serde_json::from_slice(&bytes).map_err(|error| damaged_error().with_source(error))
+        json_file::read_written(&path, RECORD_BYTES_MAX).map_err(|error| {
+            error.with_hint(format!("if the batch is not needed, remove `{}`", self.dir))
+        })
     }
 
     /// Returns the task of the cell with this number, from 0.
@@ -363,14 +347,13 @@ impl BatchDir {
     }
 
     /// Keeps how jobs are started, for the next start.
-    pub fn keep_settings(&self, text: &[u8]) -> Result<()> {
-        file::replace(&self.settings_file(), text)
+    pub fn keep_settings(&self, settings: &impl Serialize) -> Result<()> {
+        json_file::replace(&self.settings_file(), settings)
     }
 
     /// Returns how jobs were started last, if that was recorded.
-    pub fn settings(&self) -> Option<Vec<u8>> {
-        let content = file::read_regular_capped(&self.settings_file(), SETTINGS_BYTES_MAX);
-        content.ok().flatten()
+    pub fn settings<T: DeserializeOwned>(&self) -> Option<T> {
+        json_file::read(&self.settings_file(), SETTINGS_BYTES_MAX).ok()?
     }
 
     fn settings_file(&self) -> AbsPath {

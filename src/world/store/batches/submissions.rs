@@ -4,14 +4,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::spending::money::Money;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::attempts::{ProcessLiveness, ProcessMark};
 use crate::world::sys::state_files::create_once::{LockedFile, create_once};
-use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::{dir, file_error};
+use crate::world::sys::state_files::{damaged_error, dir, file, file_error};
 
 /// Maximum size of the file of a submission, in bytes: a million cells.
 const SUBMISSION_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -71,8 +70,7 @@ impl BatchDir {
     /// Creates the next submission, of these `cells`; `None` if another process has just done so.
     pub fn submit(&self, head: &SubmissionHead, cells: &[u32]) -> Result<Option<OwnSubmission>> {
         let number = self.last_submission()?.saturating_add(1);
-        let mut text = serde_json::to_string(head)
-            .map_err(|error| Error::bug("a submission has no JSON form").with_source(error))?;
+        let mut text = serde_json::to_string(head).map_err(Error::unserializable)?;
         for cell in cells {
             text.push('\n');
             text.push_str(&cell.to_string());
@@ -103,7 +101,7 @@ impl BatchDir {
         };
         text.as_deref()
             .and_then(parse)
-            .ok_or_else(|| Error::new(ErrorKind::Environment, format!("`{path}` is damaged")))
+            .ok_or_else(|| damaged_error(&path))
     }
 
     /// Returns the number of the last submission; 0 if there is none.

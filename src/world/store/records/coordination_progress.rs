@@ -183,42 +183,25 @@ impl CoordinationProgress {
     }
 
     fn apply_to_run(&mut self, event: &Event) {
-        match event {
-            Event::Run(event) => self.apply_run_event(event),
-            Event::Coordination(event) => self.apply_coordination_event(event),
-            Event::Delivery(event) => self.apply_delivery_event(event),
-            Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => {}
-        }
-    }
-
-    fn apply_run_event(&mut self, event: &RunEvent) {
-        if let RunEvent::CoordinationRestarted { .. } = event {
+        if let Event::Run(RunEvent::CoordinationRestarted { .. }) = event {
             for progress in self.agents.values_mut() {
                 progress.status = AgentStatus::Restarting;
             }
-        } else if let RunEvent::RunEnded { status, .. } = event {
+        } else if let Event::Run(RunEvent::RunEnded { status, .. }) = event {
             self.exit_status = Some(*status);
-        }
-    }
-
-    fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::VotesVoided { voters, .. } = event {
+        } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) = event {
             for (agent, progress) in &mut self.agents {
                 if voters.contains(agent) {
                     progress.void_vote();
                 }
             }
-        } else if let CoordinationEvent::WinnerSelected { agent, .. } = event {
+        } else if let Event::Coordination(CoordinationEvent::WinnerSelected { agent, .. }) = event {
             self.winner = Some(agent.clone());
-        }
-    }
-
-    fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
-        if let DeliveryEvent::FinalStarted { .. } = event {
+        } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
             self.is_presenting = true;
-        } else if let DeliveryEvent::FinalAnswer { content, .. } = event {
+        } else if let Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) = event {
             self.final_answer = Some(Arc::clone(content));
-        } else if let DeliveryEvent::Delivered { rows, .. } = event {
+        } else if let Event::Delivery(DeliveryEvent::Delivered { rows, .. }) = event {
             self.delivery_rows.extend_from_slice(rows);
         }
     }

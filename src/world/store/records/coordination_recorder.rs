@@ -146,20 +146,35 @@ fn tagged_line(tag: &str, text: &str) -> String {
 
 /// Returns the line for `event` in its agent's readable file, unless the stream already shows it.
 fn agent_line(event: &Event) -> Option<String> {
-    match event {
-        Event::Run(event) => run_note(event),
-        Event::Model(event) => model_note(event),
-        Event::Tool(event) => tool_note(event),
-        Event::Subagent(event) => subagent_note(event),
-        Event::Coordination(event) => coordination_note(event),
-        Event::Delivery(event) => delivery_note(event),
-        Event::Pipeline(_) => None,
-    }
-}
-
-fn run_note(event: &RunEvent) -> Option<String> {
-    if let RunEvent::LimitMet { limit, .. } = event {
+    if let Event::Model(event) = event {
+        model_note(event)
+    } else if let Event::Tool(event) = event {
+        tool_note(event)
+    } else if let Event::Subagent(event) = event {
+        subagent_note(event)
+    } else if let Event::Run(RunEvent::LimitMet { limit, .. }) = event {
         Some(format!("[limit met] {limit}"))
+    } else if let Event::Coordination(CoordinationEvent::Answered { label, content, .. }) = event {
+        Some(format!("[answer {label}]\n{}", escape_brackets(content)))
+    } else if let Event::Coordination(CoordinationEvent::Voted { label, reason, .. }) = event {
+        Some(tagged_line(&format!("vote for {label}"), reason))
+    } else if let Event::Coordination(CoordinationEvent::SubmissionRejected { reason, .. }) = event
+    {
+        Some(tagged_line("refused", reason))
+    } else if let Event::Coordination(CoordinationEvent::DroppedOut { reason, .. }) = event {
+        Some(tagged_line("dropped out", reason))
+    } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
+        Some("[final presentation]".to_owned())
+    } else if let Event::Delivery(DeliveryEvent::Checked { finding, .. }) = event {
+        let CheckResult {
+            check,
+            verdict,
+            tail,
+            ..
+        } = finding;
+        let separator = if tail.is_empty() { "" } else { "\n" };
+        let tail = escape_brackets(tail);
+        Some(format!("[check {check}] {verdict}{separator}{tail}"))
     } else {
         None
     }
@@ -263,38 +278,6 @@ fn approval_note(event: &ToolEvent) -> Option<String> {
         Some(format!(
             "[hook {event}] `{command}` says {decision}{suffix}"
         ))
-    } else {
-        None
-    }
-}
-
-fn coordination_note(event: &CoordinationEvent) -> Option<String> {
-    if let CoordinationEvent::Answered { label, content, .. } = event {
-        Some(format!("[answer {label}]\n{}", escape_brackets(content)))
-    } else if let CoordinationEvent::Voted { label, reason, .. } = event {
-        Some(tagged_line(&format!("vote for {label}"), reason))
-    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
-        Some(tagged_line("refused", reason))
-    } else if let CoordinationEvent::DroppedOut { reason, .. } = event {
-        Some(tagged_line("dropped out", reason))
-    } else {
-        None
-    }
-}
-
-fn delivery_note(event: &DeliveryEvent) -> Option<String> {
-    if let DeliveryEvent::FinalStarted { .. } = event {
-        Some("[final presentation]".to_owned())
-    } else if let DeliveryEvent::Checked { finding, .. } = event {
-        let CheckResult {
-            check,
-            verdict,
-            tail,
-            ..
-        } = finding;
-        let separator = if tail.is_empty() { "" } else { "\n" };
-        let tail = escape_brackets(tail);
-        Some(format!("[check {check}] {verdict}{separator}{tail}"))
     } else {
         None
     }

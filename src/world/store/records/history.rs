@@ -97,59 +97,45 @@ fn context(event: &Event) -> Value {
 
 /// Returns the type and the details of `event`, if it is part of a coordination's history.
 fn describe(event: &Event) -> Option<(&'static str, String)> {
-    match event {
-        Event::Run(event) => describe_run_event(event),
-        Event::Coordination(event) => describe_coordination_event(event),
-        Event::Delivery(event) => describe_delivery_event(event),
-        Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => None,
-    }
-}
-
-fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
-    Some(if let RunEvent::RunStarted { restart, .. } = event {
+    let description = if let Event::Run(RunEvent::RunStarted { restart, .. }) = event {
         ("session_start", format!("restart {restart}"))
-    } else if let RunEvent::CoordinationRestarted { reason, .. } = event {
+    } else if let Event::Run(RunEvent::CoordinationRestarted { reason, .. }) = event {
         ("restart_triggered", reason.clone())
-    } else if let RunEvent::SandboxSelected { by, .. } = event {
+    } else if let Event::Run(RunEvent::SandboxSelected { by, .. }) = event {
         ("commands", by.to_string())
-    } else if let RunEvent::InstructionsRead { path, .. } = event {
+    } else if let Event::Run(RunEvent::InstructionsRead { path, .. }) = event {
         ("instructions_read", path.clone())
-    } else if let RunEvent::SkillsOffered { skills, .. } = event {
+    } else if let Event::Run(RunEvent::SkillsOffered { skills, .. }) = event {
         let names: Vec<&String> = skills.iter().map(|skill| &skill.name).collect();
         ("skills_offered", join_with_commas(&names))
-    } else if let RunEvent::MemoryRead { files, .. } = event {
+    } else if let Event::Run(RunEvent::MemoryRead { files, .. }) = event {
         ("memory_read", join_with_commas(files))
-    } else if let RunEvent::MemorySaved { files, .. } = event {
+    } else if let Event::Run(RunEvent::MemorySaved { files, .. }) = event {
         ("memory_saved", join_with_commas(files))
-    } else if let RunEvent::CoordinationStopped { .. } = event {
+    } else if let Event::Run(RunEvent::CoordinationStopped { .. }) = event {
         ("cut_short", String::new())
-    } else if let RunEvent::UserMessage { text, .. } = event {
+    } else if let Event::Run(RunEvent::UserMessage { text, .. }) = event {
         ("user_message", text.to_string())
-    } else if let RunEvent::UserMessagesShown { numbers, .. } = event {
+    } else if let Event::Run(RunEvent::UserMessagesShown { numbers, .. }) = event {
         ("user_messages_shown", join_with_commas(numbers))
-    } else if let RunEvent::Warning { message } = event {
+    } else if let Event::Run(RunEvent::Warning { message }) = event {
         ("warning", message.clone())
-    } else if let RunEvent::RunEnded { summary, .. } = event {
+    } else if let Event::Run(RunEvent::RunEnded { summary, .. }) = event {
         ("session_end", summary.clone())
-    } else {
-        return None;
-    })
-}
-
-fn describe_coordination_event(event: &CoordinationEvent) -> Option<(&'static str, String)> {
-    Some(if let CoordinationEvent::Answered { label, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::Answered { label, .. }) = event {
         ("new_answer", label.to_string())
-    } else if let CoordinationEvent::Voted { label, reason, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::Voted { label, reason, .. }) = event {
         ("vote_cast", format!("for {label}: {reason}"))
-    } else if let CoordinationEvent::VotesVoided { voters, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::VotesVoided { voters, .. }) = event {
         ("votes_voided", join_with_commas(voters))
-    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::SubmissionRejected { reason, .. }) = event
+    {
         ("refused", reason.clone())
-    } else if let CoordinationEvent::AnswersShown { labels, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::AnswersShown { labels, .. }) = event {
         ("update_injected", join_with_commas(labels))
-    } else if let CoordinationEvent::DroppedOut {
+    } else if let Event::Coordination(CoordinationEvent::DroppedOut {
         reason, timed_out, ..
-    } = event
+    }) = event
     {
         let event_type = if *timed_out {
             "agent_timeout"
@@ -157,25 +143,20 @@ fn describe_coordination_event(event: &CoordinationEvent) -> Option<(&'static st
             "agent_error"
         };
         (event_type, reason.clone())
-    } else if let CoordinationEvent::WinnerSelected { label, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::WinnerSelected { label, .. }) = event {
         ("final_agent_selected", label.to_string())
-    } else {
-        return None;
-    })
-}
-
-fn describe_delivery_event(event: &DeliveryEvent) -> Option<(&'static str, String)> {
-    Some(if let DeliveryEvent::FinalStarted { .. } = event {
+    } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
         ("final_round_start", String::new())
-    } else if let DeliveryEvent::FinalAnswer { .. } = event {
+    } else if let Event::Delivery(DeliveryEvent::FinalAnswer { .. }) = event {
         ("final_answer", String::new())
-    } else if let DeliveryEvent::Delivered { rows, .. } = event {
+    } else if let Event::Delivery(DeliveryEvent::Delivered { rows, .. }) = event {
         let delivered_rows = rows.iter().filter(|row| row.outcome.is_delivered());
         ("delivered", count_noun(delivered_rows.count(), "file"))
-    } else if let DeliveryEvent::Checked { finding, .. } = event {
+    } else if let Event::Delivery(DeliveryEvent::Checked { finding, .. }) = event {
         let details = format!("{}: {}", finding.check, finding.verdict);
         ("checked", details)
     } else {
         return None;
-    })
+    };
+    Some(description)
 }

@@ -143,7 +143,7 @@ impl Recorder {
 
     /// Writes how the run began, so that it can be replayed.
     pub fn write_manifest(&self, manifest: &ReplayManifest) -> Result<()> {
-        let text = manifest.to_yaml(&self.redactor)?;
+        let text = self.redactor.yaml(manifest)?;
         let path = self.paths.turn().join(MANIFEST);
         file::replace_unsynced(&path, text.as_bytes())
     }

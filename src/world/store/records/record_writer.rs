@@ -57,7 +57,7 @@ impl RecordWriter {
     /// Writes `value` as the file `name`.
     pub(crate) fn write_json(&self, name: &str, value: Value) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.redactor.json(value))
-            .map_err(|error| Error::bug("a record has no JSON form").with_source(error))?;
+            .map_err(Error::unserializable)?;
         let text = escape_json(&text);
         file::replace_unsynced(&self.dir.join(name), text.as_bytes())
     }

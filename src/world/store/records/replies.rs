@@ -78,8 +78,7 @@ impl ReplyRecorder {
                 usage: usage.filter(|usage| *usage != TokenUsage::default()),
                 stop: Some(*stop).filter(|stop| *stop != StopReason::Done),
             };
-            let reply = serde_json::to_value(&reply)
-                .map_err(|error| Error::bug("a reply has no JSON form").with_source(error))?;
+            let reply = serde_json::to_value(&reply).map_err(Error::unserializable)?;
             self.append_reply(agent, reply)
         } else if let Event::Model(ModelEvent::Failed { agent, reason }) = event {
             self.append_reply(agent, json!({"error": {"message": reason}}))

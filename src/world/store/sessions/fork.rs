@@ -109,8 +109,7 @@ pub(super) fn rewrite_identity(
             metadata.opened.clear();
             metadata.config = None;
         }
-        let metadata = serde_json::to_string_pretty(&metadata)
-            .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))?;
+        let metadata = serde_json::to_string_pretty(&metadata).map_err(Error::unserializable)?;
         file::replace_unsynced(&turn.join(METADATA), metadata.as_bytes())?;
     }
     let summary = staged.dir.join(SUMMARY);

@@ -4,13 +4,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
+use crate::world::store::existing_directories;
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};
-use crate::world::store::{existing_directories, reject_symlinks_to};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
 use crate::world::sys::state_files::process_directory::{self, ABANDONED_AFTER};
-use crate::world::sys::state_files::{archive, clear, file};
+use crate::world::sys::state_files::{archive, clear, file, json_file};
 
 pub mod turn;
 pub mod session;
@@ -50,12 +50,7 @@ pub struct OpenSession {
 /// Returns all sessions below `sessions`: first those with a running turn, then the most recently
 /// used.
 pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
-    reject_symlinks_to(sessions)?;
-    let mut names = dir::names_if_exists(sessions)?;
-    names.retain(|name| name.starts_with(PREFIX));
-    let dirs = names.into_iter().map(|name| SessionDir {
-        dir: sessions.join(name),
-    });
+    let dirs = SESSION_NAMES.list(sessions)?.map(|dir| SessionDir { dir });
     // One without a turn is only beginning, or its process was killed just then.
     let has_turn = |session: &SessionDir| {
         Ok(session.exists()? && (!session.turn_numbers()?.is_empty() || session.is_running()?))
@@ -191,20 +186,14 @@ impl SessionDir {
 
     /// Records that the user keeps the directory `cwd` closed to the agents.
     pub fn decline_directory(&self, cwd: &AbsPath) -> Result<()> {
-        let text = serde_json::Value::from(cwd.to_string()).to_string();
-        let path = self.dir.join(DECLINED_DIRECTORY);
-        file::replace(&path, text.as_bytes())
+        json_file::replace(&self.dir.join(DECLINED_DIRECTORY), &cwd.to_string())
     }
 
     /// Returns whether the user keeps the directory `cwd` closed to the agents.
     pub fn is_directory_declined(&self, cwd: &AbsPath) -> bool {
         let path = self.dir.join(DECLINED_DIRECTORY);
-        let bytes = file::read_regular_capped(&path, DECLINED_BYTES_MAX);
-        let declined_directory = bytes
-            .ok()
-            .flatten()
-            .and_then(|bytes| serde_json::from_slice::<String>(&bytes).ok());
-        declined_directory.is_some_and(|directory| directory == cwd.to_string())
+        let declined_directory = json_file::read::<String>(&path, DECLINED_BYTES_MAX);
+        declined_directory.is_ok_and(|directory| directory == Some(cwd.to_string()))
     }
 
     /// Removes it with all its turns. It is an error if a run is part of it, or if another process

@@ -277,7 +277,7 @@ impl Session {
         redacted
             .and_then(|redacted| serde_json::to_string_pretty(&redacted))
             .map(|json| escape_json(&json).into_owned())
-            .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))
+            .map_err(Error::unserializable)
     }
 
     /// Adds the turn to `SESSION_SUMMARY.txt`.

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
-use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::{damaged_error, file};
 
 /// The name of the final answer's file.
 pub(super) const ANSWER: &str = "answer.txt";
@@ -59,10 +59,8 @@ impl TurnMetadata {
     /// Reads the metadata of the turn saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let path = dir.join(METADATA);
-        serde_json::from_str(&read_text(&path)?).map_err(|error| {
-            let message = format!("`{path}` is damaged");
-            Error::new(ErrorKind::Environment, message).with_source(error)
-        })
+        serde_json::from_str(&read_text(&path)?)
+            .map_err(|error| damaged_error(&path).with_source(error))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::path::AbsPath;
 
 mod exclusive_lock;
@@ -14,6 +14,7 @@ pub(crate) mod sync;
 pub(crate) mod dir;
 pub(crate) mod disk_usage;
 pub(crate) mod file;
+pub(crate) mod json_file;
 pub(crate) mod clear;
 pub(crate) mod process_directory;
 pub(crate) mod private_directory;
@@ -59,6 +60,14 @@ pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
         Some((_, hint)) => failure.with_hint(*hint),
         None => failure,
     }
+}
+
+/// Reports that the content of `path` is not what massgen wrote.
+pub(crate) fn damaged_error(path: &AbsPath) -> Error {
+    Error::new(
+        error::ErrorKind::Environment,
+        format!("`{path}` is damaged"),
+    )
 }
 
 /// Returns the result of `lookup`; `None` if nothing exists at `path`, which is not an error.
