@@ -18,7 +18,6 @@ use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::{RecordedConversation, RecordedSubagent};
-use crate::agent::separate_requests::AskedAgent;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::agent::{ModelSession, emit};
 use crate::backend::available_model::AvailableModel;
@@ -44,18 +43,18 @@ const EVENTS_WAITING_MAX: usize = 64;
 pub(super) struct CallConversations {
     pub(super) agent: AgentId,
     pub(super) models: Vec<AvailableModel>,
-    phase: Phase,
-    steps_max: u32,
-    deadline: Option<RunDeadline>,
+    pub(super) phase: Phase,
+    pub(super) steps_max: u32,
+    pub(super) deadline: Option<RunDeadline>,
     /// Cancelled when the work of the agent ends, whatever it does.
     pub(super) end_signal: CancellationToken,
     /// The time from which the agent may use no more tools in its round.
-    tools_until: Option<Instant>,
+    pub(super) tools_until: Option<Instant>,
     pub(super) budget: AgentBudget,
-    compaction_trigger: CompactionTrigger,
+    pub(super) compaction_trigger: CompactionTrigger,
     /// The recorded conversations of the agent's calls, in a resumed run.
-    recorded: Vec<RecordedSubagent>,
-    events: Sender<QueuedEvent>,
+    pub(super) recorded: Vec<RecordedSubagent>,
+    pub(super) events: Sender<QueuedEvent>,
 }
 
 /// What a conversation starts with.
@@ -101,41 +100,6 @@ impl ModelSession {
 }
 
 impl CallConversations {
-    /// Returns what the conversations of `agent` outside its rounds share.
-    pub(super) fn outside_rounds(agent: AskedAgent) -> Self {
-        Self {
-            agent: agent.id,
-            models: agent.models,
-            phase: Phase::Coordination,
-            steps_max: agent.steps_max,
-            deadline: None,
-            end_signal: CancellationToken::new(),
-            tools_until: None,
-            budget: agent.budget,
-            compaction_trigger: agent.compaction_trigger,
-            recorded: agent.recorded,
-            events: agent.events,
-        }
-    }
-
-    /// Returns a copy without the recorded conversations.
-    #[must_use]
-    pub(super) fn without_record(self) -> Self {
-        Self {
-            recorded: Vec::new(),
-            ..self
-        }
-    }
-
-    /// Returns a copy for conversations of one request.
-    #[must_use]
-    pub(super) fn with_one_request(self) -> Self {
-        Self {
-            steps_max: 1,
-            ..self
-        }
-    }
-
     fn recorded_subagent(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
         let mut recorded_subagents = self.recorded.iter();
         recorded_subagents

@@ -53,10 +53,11 @@ impl ModelSession {
                 .map(|subagent| subagent.call_id.clone())
                 .collect(),
             paid_media: self.paid_media.clone(),
-            conversations: self
-                .call_conversations()
-                .without_record()
-                .with_one_request(),
+            conversations: CallConversations {
+                steps_max: 1,
+                recorded: Vec::new(),
+                ..self.call_conversations()
+            },
             count: self.vendor_requests.clone(),
         }
     }

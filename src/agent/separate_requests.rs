@@ -2,11 +2,12 @@
 //! Each is a separate conversation, like that of a subagent, so that it is charged, shown and
 //! recorded.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::Sender;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
 use crate::agent::call_conversations::{CallConversations, ConversationSetup};
@@ -15,30 +16,13 @@ use crate::agent::recorded_conversation::RecordedSubagent;
 use crate::backend::available_model::AvailableModel;
 use crate::event::SeparateCall;
 use crate::id::{AgentId, SubagentId};
+use crate::permissions::grant::Phase;
+use crate::spending::ledger::BudgetLedger;
 use crate::tools::call::SubagentTask;
 use crate::world::io::event_sink::QueuedEvent;
 
 /// Timeout of a request, in seconds.
 const REQUEST_SECONDS_MAX: u64 = 300;
-
-/// The agent whose model receives the requests.
-#[derive(Debug)]
-pub struct AskedAgent {
-    /// The agent.
-    pub id: AgentId,
-    /// Its models.
-    pub models: Vec<AvailableModel>,
-    /// The maximum number of its requests in a conversation.
-    pub steps_max: u32,
-    /// What it may spend.
-    pub budget: AgentBudget,
-    /// When its conversations are compacted.
-    pub compaction_trigger: CompactionTrigger,
-    /// The recorded requests of this kind, in a resumed run.
-    pub recorded: Vec<RecordedSubagent>,
-    /// The event channel.
-    pub events: Sender<QueuedEvent>,
-}
 
 /// A request outside the rounds.
 #[derive(Debug)]
@@ -55,18 +39,37 @@ pub struct SeparateRequest {
     pub question: String,
 }
 
-impl AskedAgent {
-    /// Returns the conversations with its model.
-    pub fn conversations(self) -> SeparateConversations {
-        SeparateConversations(CallConversations::outside_rounds(self))
-    }
-}
-
 /// The conversations with one model outside the rounds.
 #[derive(Debug)]
 pub struct SeparateConversations(CallConversations);
 
 impl SeparateConversations {
+    /// Returns the conversations with the `models` of an agent, which is charged; `recorded` are the
+    /// recorded ones, in a resumed run.
+    pub fn new(
+        agent: AgentId,
+        models: Vec<AvailableModel>,
+        steps_max: u32,
+        ledger: Arc<Mutex<BudgetLedger>>,
+        compaction_trigger: CompactionTrigger,
+        recorded: Vec<RecordedSubagent>,
+        events: Sender<QueuedEvent>,
+    ) -> Self {
+        Self(CallConversations {
+            models,
+            phase: Phase::Coordination,
+            steps_max,
+            deadline: None,
+            end_signal: CancellationToken::new(),
+            tools_until: None,
+            budget: AgentBudget::new(agent.clone(), ledger),
+            agent,
+            compaction_trigger,
+            recorded,
+            events,
+        })
+    }
+
     /// Returns the reply to a request, which is given up when `cancellation` completes.
     ///
     /// # Errors

@@ -66,22 +66,6 @@ impl SubagentSetup {
         }
     }
 
-    /// Returns the setup for a conversation that is resumed or not.
-    #[must_use]
-    pub fn for_resumed(self, is_resumed: bool) -> Self {
-        Self { is_resumed, ..self }
-    }
-
-    /// Returns the setup with what starts the external agents among the models.
-    #[must_use]
-    pub fn with_launch_setups(self, launch_setups: BTreeMap<String, AgentLaunchSetup>) -> Self {
-        let launch_setups = Arc::new(launch_setups);
-        Self {
-            launch_setups,
-            ..self
-        }
-    }
-
     /// Counts the subagents for `tasks` towards the maximum, all or none.
     ///
     /// # Errors

@@ -107,7 +107,10 @@ impl ModelSession {
     /// Returns what runs a call of a vendor's tool.
     pub(super) fn vendor_tool_call(&self) -> VendorToolCall {
         VendorToolCall {
-            conversations: self.call_conversations().with_one_request(),
+            conversations: CallConversations {
+                steps_max: 1,
+                ..self.call_conversations()
+            },
             count: self.vendor_requests.clone(),
         }
     }

@@ -5,8 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
 use crate::cli::execution::host_environment;
 use crate::cli::grants_file::GrantsFile;
 use crate::config::Config;
@@ -16,9 +14,9 @@ use crate::config::execution_mode::ExecutionMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
-use crate::layout::RunName;
 use crate::orchestrator::agent_containers::{build_container, connect_engine};
 use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment};
+use crate::orchestrator::execution::new_run_name;
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -215,7 +213,7 @@ pub(crate) fn new_origin<'a>(
     unique_directory: &'a AbsPath,
 ) -> ContainerOrigin<'a> {
     ContainerOrigin {
-        run: RunName::new(Uuid::new_v4().as_fields().0),
+        run: new_run_name(),
         state,
         unique_directory,
     }

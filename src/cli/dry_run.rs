@@ -3,8 +3,6 @@
 
 use std::fmt::Write as _;
 
-use uuid::Uuid;
-
 use crate::cli::execution::{connect_all, own_files};
 use crate::cli::explain::command::describe_isolation;
 use crate::cli::model_prices::uncounted_models_warning;
@@ -16,7 +14,8 @@ use crate::config::custom_tools::ProgramInterface;
 use crate::config::pricing_vendor::model_query;
 use crate::config::servers::{ProgramPlace, ServerConfig, ServerTransport};
 use crate::error::{ExitStatus, Result};
-use crate::layout::{RunLayout, RunName};
+use crate::layout::RunLayout;
+use crate::orchestrator::execution::new_run_name;
 use crate::orchestrator::grants::{self, InheritedPaths};
 use crate::orchestrator::memory::{MemoryOrigin, keeps_memory, read_memory};
 use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
@@ -32,11 +31,11 @@ use crate::text::{count_noun, escape_name};
 
 /// Shows what a run would do.
 pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
-    let config = &prepared.config;
+    let config = &prepared.team.config;
     let text = match &config.workflow {
         Some(workflow) => {
             let checks = config.checks.list.len();
-            roles::show_preview(workflow, checks, &prepared.host, output).await?;
+            roles::show_preview(workflow, checks, &prepared.team.host, output).await?;
             let seconds = config.timeouts.orchestrator_seconds;
             format!(
                 "limits of the pipeline: {}\ntimeout of each stage: {seconds} s\n",
@@ -52,21 +51,21 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
 
 /// Describes the team, its first requests and what earlier runs left for it.
 fn describe_team(prepared: &PreparedRun) -> Result<String> {
-    let config = &prepared.config;
-    let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let layout = RunLayout::plan(config, &prepared.host.state_parent, run);
+    let config = &prepared.team.config;
+    let run = new_run_name();
+    let layout = RunLayout::plan(config, &prepared.team.host.state_parent, run);
     let turns = prepared
         .continued_session
         .as_ref()
         .map(|session| session.session_dir.turns())
         .transpose()?
         .unwrap_or_default();
-    let own_files = own_files(prepared.team_file.as_ref(), &prepared.other_files);
+    let own_files = own_files(prepared.team.file.as_ref(), &prepared.team.other_files);
     let inherited = InheritedPaths {
         own_files: &own_files,
         opened: &prepared.opened_paths,
         workspaces: &previous_workspaces(&turns),
-        home: prepared.host.home.as_ref(),
+        home: prepared.team.host.home.as_ref(),
     };
     let has_commands = config.agents.iter().any(|agent| agent.commands.is_some());
     let task = TaskPrompt {
@@ -74,7 +73,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
         previous_turns: turn_history(&turns, has_commands.then_some(CommandHome::New)).into(),
     };
     let access = DeliveryAccess::ReadWrite;
-    let team = AgentTeam::assemble(config, &layout, &prepared.host.cwd, inherited, access)?
+    let team = AgentTeam::assemble(config, &layout, &prepared.team.host.cwd, inherited, access)?
         .with_project_instructions()?
         .with_skills()?
         .with_subagent_types()?;
@@ -85,7 +84,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         push_heading(&mut text, agent, member);
-        push_prices(&mut text, agent, &prepared.models);
+        push_prices(&mut text, agent, &prepared.team.models);
         push_resources(&mut text, agent, member);
         for phase in [member.working_phase(), Phase::Final] {
             push_permissions(&mut text, member, phase);
@@ -139,10 +138,14 @@ fn push_resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
 
 /// Warns if the models could not be connected, or a limit does not count them.
 fn warn_about_models(prepared: &PreparedRun, output: &mut CliOutput<'_>) {
-    if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
+    if let Err(error) = connect_all(
+        &prepared.team.config,
+        &prepared.team.models,
+        &prepared.team.host,
+    ) {
         output.warning(&format!("a run would fail immediately: {error:#}"));
     }
-    if let Some(warning) = uncounted_models_warning(&prepared.config, &prepared.models) {
+    if let Some(warning) = uncounted_models_warning(&prepared.team.config, &prepared.team.models) {
         output.warning(&warning);
     }
 }

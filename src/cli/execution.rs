@@ -1,54 +1,53 @@
 //! Executes a run for the command line: connects the models, passes the events on as they happen,
 //! and reports how the run ended.
 
-use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
+use tokio::sync::mpsc::{self, Receiver};
 
-use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
+use crate::agent::user_messages::{UserMessageSender, user_message_channel};
 use crate::backend::connect::{ConnectContext, connect, require_scripts};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
+use crate::cli::dashboard::settings::{DashboardSettings, DisplayFacts, select_dashboard};
 use crate::cli::follow::{TerminalQuestions, follow_run};
 use crate::cli::json_report::JsonReport;
 use crate::cli::kept_attempts::KeptAttempts;
-use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::model_prices::{require_prices, uncounted_models_warning};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
 use crate::cli::resume::resume_command_line;
-use crate::cli::run::{PreparedRun, reject_parking};
+use crate::cli::run::{PreparedRun, RunTeam, reject_parking};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::SteeringInput;
 use crate::cli::team_file::TeamFile;
-use crate::cli::web::page_run::PageRun;
 use crate::config::secrets::is_secret;
 use crate::config::vendors::{is_key_variable, key_variables};
 use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::event::{DeliveryOutcome, DeliveryRow, InputChannel};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event, InputChannel};
 use crate::host::{Host, StreamTarget};
-use crate::layout::{RunLayout, RunName};
+use crate::layout::RunLayout;
 use crate::mentions::LookupResult;
-use crate::orchestrator::ModelsByAgent;
+use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal};
+use crate::orchestrator::execution::{
+    RunContext, RunExecution, RunOutputPaths, RunRequest, ShutdownSignal, new_run_name,
+};
 use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
-use crate::orchestrator::snapshots::SnapshotMode;
+use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
+use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
 use crate::world::diagnostics::probe::terminal::{TerminalSize, stderr_size};
@@ -78,48 +77,77 @@ pub(crate) async fn execute(
     output: &mut CliOutput<'_>,
     mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
-    let uncounted = uncounted_models_warning(&prepared.config, &prepared.models);
+    let team = &prepared.team;
+    let uncounted = uncounted_models_warning(&team.config, &team.models);
     if let Some(warning) = uncounted
         && output.is_new_notice("uncounted models", &warning)
     {
         output.warning(&warning);
     }
-    if prepared.config.workflow.is_some() {
+    if team.config.workflow.is_some() {
         reject_parking(arguments)?;
         let run = pipeline::run::begin(prepared, arguments, stop, output, mode);
         return Box::pin(run).await;
     }
-    let user = UserPresence::detect(&prepared.host);
     let request = run_request(prepared, arguments)?;
-    Box::pin(execute_and_show(
-        request, user, arguments, stop, output, mode,
-    ))
-    .await
+    Box::pin(execute_and_show(request, arguments, stop, output, mode)).await
+}
+
+/// What shows a run elsewhere than on the two standard streams.
+pub(crate) trait RunFrontend: Debug + Send {
+    /// Begins the run, which has its records now.
+    fn begin(
+        &mut self,
+        start: RunStart,
+        redactor: Redactor,
+        output: &mut CliOutput<'_>,
+    ) -> Result<()>;
+
+    /// Receives the next event, whose warning was printed.
+    fn on_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()>;
+
+    /// Returns who decides about deliveries, and who approves calls.
+    fn decider(&self) -> Decider;
+
+    /// Receives the sender of messages to the agents, and the limits of the run.
+    fn accept_messages(&self, _sender: &UserMessageSender, _limits: BudgetLimits) {}
+
+    /// Asks its user, if it has one; without an answer, the question is dropped.
+    fn ask(&self, _question: UserQuestion) {}
+}
+
+/// Who decides about the deliveries of a run that is not shown on the standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decider {
+    /// A person, who also approves calls.
+    User,
+    /// Nobody can be asked: what may be delivered without a review is applied.
+    Config,
+    /// Clients that cannot answer: a delivery that needs a review is not applied.
+    Clients,
 }
 
 /// Where the events and the result of a run go.
 #[derive(Debug)]
 pub(crate) enum OutputMode<'r> {
     /// To the two standard streams, as lines or on the dashboard.
-    Streams,
-    /// To standard output, as JSON for a script.
-    Json(&'r mut JsonReport),
-    /// To MCP clients, which poll the state of the run. They decide nothing: a delivery that needs
-    /// a review is not applied.
-    Mcp(&'r TrackedRun),
-    /// To a web page, on which a person answers questions.
-    Page(&'r PageRun),
+    Streams(UserPresence),
+    /// To something else.
+    Frontend(&'r mut dyn RunFrontend),
 }
 
 impl<'r> OutputMode<'r> {
-    /// Returns `Json` if there is a report, else `Streams`.
-    pub(crate) fn from_report(report: Option<&'r mut JsonReport>) -> Self {
-        report.map_or(OutputMode::Streams, OutputMode::Json)
+    /// Returns the mode of a run that is started by `host`, with its report in JSON if there is one.
+    pub(crate) fn new(host: &Host, report: Option<&'r mut JsonReport>) -> Self {
+        match report {
+            Some(report) => OutputMode::Frontend(report),
+            None => OutputMode::Streams(UserPresence::detect(host)),
+        }
     }
 
-    /// Returns the size of the terminal on which `user` watches the run, if one does.
-    pub(crate) fn watched_terminal(&self, user: UserPresence) -> Option<TerminalSize> {
-        let is_watched = matches!(self, Self::Streams) && user == UserPresence::Present;
+    /// Returns the size of the terminal on which a user watches the run, if one does.
+    fn watched_terminal(&self) -> Option<TerminalSize> {
+        let is_watched = matches!(self, Self::Streams(UserPresence::Present));
         is_watched.then(stderr_size).flatten()
     }
 }
@@ -143,120 +171,163 @@ impl UserPresence {
     }
 }
 
-/// Returns the file to which the answer of `request` is written, if there is one.
-fn answer_file(request: &RunRequest, arguments: &RunArguments) -> Result<Option<AnswerFile>> {
-    let location = UserLocation {
-        base: &request.base,
-        home: request.host.home.as_ref(),
-    };
-    let file = arguments.output_file.as_ref();
-    file.map(|file| AnswerFile::new(request.base.join(file), location))
-        .transpose()
+/// What accompanies a run or a pipeline: its display, the questions to its user, and the user's
+/// messages.
+#[derive(Debug)]
+pub(crate) struct RunCompanion<'r, 'm> {
+    mode: OutputMode<'m>,
+    arguments: &'r RunArguments,
+    dashboard: Option<DashboardSettings>,
+    reviewer: Option<Reviewer>,
+    questions: TerminalQuestions,
+    steering: SteeringInput,
+    end: RunEndSignal,
+    redactor: Redactor,
+    answer_file: Option<AnswerFile>,
+}
+
+impl<'r, 'm> RunCompanion<'r, 'm> {
+    /// Opens what accompanies a run in `context`, and enters there how calls are approved. `sender`
+    /// sends messages to its agents.
+    pub(crate) fn open(
+        config: &Config,
+        context: &mut RunContext,
+        sender: UserMessageSender,
+        stop: &ShutdownSignal,
+        arguments: &'r RunArguments,
+        mode: OutputMode<'m>,
+        output: &mut CliOutput<'_>,
+    ) -> Result<Self> {
+        let home = context.host.home.as_ref();
+        let location = UserLocation {
+            base: &context.base,
+            home,
+        };
+        let answer_file = arguments.output_file.as_ref();
+        let answer_file = answer_file
+            .map(|file| AnswerFile::new(context.base.join(file), location))
+            .transpose()?;
+        let facts = DisplayFacts {
+            config,
+            env: &context.host.env,
+            size: mode.watched_terminal(),
+        };
+        let dashboard = select_dashboard(&facts, arguments)?;
+        let interaction = user_interaction(config, &context.base, arguments, &mode, output)?;
+        context.approvals.channel = interaction.approval_channel;
+        context.approvals.persistent = home.map(ApprovalFile::in_home);
+        if let OutputMode::Frontend(frontend) = &mode {
+            frontend.accept_messages(&sender, config.limits);
+        }
+        let takes_keys = interaction.takes_typed_messages;
+        let keyboard = takes_keys.then(|| TerminalInput::start(&context.host.env));
+        // The stages of a pipeline have limits of their own.
+        let seconds = config.timeouts.orchestrator_seconds;
+        let end = RunEndSignal::new(stop, config.workflow.is_none().then_some(seconds));
+        output.set_run_end(Some(end.clone()));
+        Ok(Self {
+            mode,
+            arguments,
+            dashboard,
+            reviewer: interaction.reviewer,
+            questions: TerminalQuestions {
+                receiver: interaction.questions,
+                stop: stop.graceful.clone(),
+            },
+            steering: SteeringInput::open(sender, context.inbox.as_ref(), keyboard.flatten())?,
+            end,
+            redactor: context.redactor.clone(),
+            answer_file,
+        })
+    }
+
+    /// Follows `run` to its end, and writes its answer to the user's file and then with `keep`.
+    /// Returns its result, and the beginning of a line that the user typed and did not send.
+    pub(crate) async fn follow(
+        mut self,
+        run: impl Future<Output = Result<TurnResult>> + Send + 'static,
+        events: Receiver<Event>,
+        start: RunStart,
+        paths: RunOutputPaths,
+        output: &mut CliOutput<'_>,
+        keep: impl FnOnce(&TurnResult) -> Result<()>,
+    ) -> Result<(TurnResult, String)> {
+        let observer = RunObserver::begin(
+            &mut self.mode,
+            self.dashboard,
+            start,
+            self.redactor,
+            self.arguments,
+            paths,
+            output,
+        )?;
+        let steering = &mut self.steering;
+        let following = follow_run(run, self.end, events, observer, self.questions, steering);
+        let (result, observer_result) = Box::pin(following).await;
+        let result = result?;
+        if let (Some(file), Some(answer)) = (&self.answer_file, &result.answer) {
+            file.write(&answer.text)?;
+        }
+        keep(&result)?;
+        // Only now, so that an output that failed does not cost the answer file.
+        observer_result?;
+        Ok((result, self.steering.line.take_text()))
+    }
 }
 
 /// Executes `request` and shows it.
 pub(crate) async fn execute_and_show(
-    request: RunRequest,
-    user: UserPresence,
+    mut request: RunRequest,
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
-    let answer_file = answer_file(&request, arguments)?;
     let kept_attempts = match &arguments.keep_attempts {
         Some(dir) => Some(KeptAttempts::new(&request, dir).await?),
         None => None,
     };
-    let config = &request.config;
-    let facts = DisplayFacts {
-        config,
-        env: &request.host.env,
-        size: mode.watched_terminal(user),
-    };
-    let dashboard = select_dashboard(&facts, arguments)?;
-    let interaction = user_interaction(config, &request.base, user, arguments, &mode, output)?;
-    let request = RunRequest {
-        approvals: ApprovalConfig {
-            channel: interaction.approval_channel.clone(),
-            session: request.approvals.session,
-            persistent: request.host.home.as_ref().map(ApprovalFile::in_home),
-        },
-        reviewer: interaction.reviewer.clone().or(request.reviewer),
-        ..request
-    };
     let agents = request.config.agents.iter().map(|agent| agent.id.clone());
     let (sender, messages) = user_message_channel(agents);
-    if let OutputMode::Page(page) = &mode {
-        page.accept_messages(sender.clone());
-        page.show_limits(request.config.limits);
-    }
-    let inbox = arguments.inbox_dir.as_ref();
-    let request = RunRequest {
-        messages,
-        inbox: inbox.map(|dir| request.base.join(dir)),
-        ..request
-    };
-    let keyboard = interaction.typed_messages(&request.host.env);
-    let mut steering = SteeringInput::open(sender, request.inbox.as_ref(), keyboard)?;
-    let questions = interaction.into_questions(stop.graceful.clone());
-    let (task, redactor) = (request.task.clone(), request.redactor.clone());
-    let retention = request.config.retention;
+    request.messages = messages;
+    let (config, context) = (&request.config, &mut request.context);
+    let companion = RunCompanion::open(config, context, sender, &stop, arguments, mode, output)?;
+    request.reviewer.clone_from(&companion.reviewer);
+    let (task, retention) = (request.task.clone(), request.config.retention);
     let store = ProjectStore {
         state: request.layout.state.clone(),
         sessions: request.layout.sessions.clone(),
     };
-    let is_writable = is_open_for_writing(&request);
-    let end = RunEndSignal::new(&stop, Some(request.config.timeouts.orchestrator_seconds));
-    output.set_run_end(Some(end.clone()));
+    let is_writable = write_paths(&request).any(|path| request.context.base.is_within(path));
     let run = RunExecution::prepare(request, stop)?;
     let (session, paths) = (run.session_id(), run.output_paths());
-    let run_start = RunStart {
+    let start = RunStart {
         session_id: session.clone(),
         log_dir: paths.log_dir.to_string(),
         task,
     };
-    let observer = RunObserver::begin(
-        mode,
-        dashboard,
-        run_start,
-        redactor,
-        arguments,
-        paths.clone(),
-        output,
-    )?;
     let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+    let keep = |_: &TurnResult| match &kept_attempts {
+        Some(kept_attempts) => kept_attempts.write(&paths.log_dir),
+        None => Ok(()),
+    };
     let run = run.execute(event_sender);
-    let following = follow_run(run, end, events, observer, questions, &mut steering);
-    let (result, observer_result) = Box::pin(following).await;
-    let result = result?;
-    if let (Some(file), Some(answer)) = (&answer_file, &result.answer) {
-        file.write(&answer.text)?;
-    }
-    if let Some(kept_attempts) = &kept_attempts {
-        kept_attempts.write(&paths.log_dir)?;
-    }
-    // Only now, so that an output that failed does not cost the answer file.
-    observer_result?;
+    let following = companion.follow(run, events, start, paths.clone(), output, keep);
+    let (result, unsent_text) = Box::pin(following).await?;
     prune_after_run(&store, &retention, output);
     Ok(RunOutcome {
         status: result.status,
         session,
-        log_dir: paths.log_dir,
-        unsent_text: steering.line.take_text(),
+        unsent_text,
         hint: next_command_hint(result.status, &result.rows, arguments),
         kept_files: kept_files(paths.workspace, result.status, &result.rows, is_writable),
+        log_dir: paths.log_dir,
     })
-}
-
-/// Returns whether the final agent of the run may write to the directory that it was started in.
-fn is_open_for_writing(request: &RunRequest) -> bool {
-    write_paths(request).any(|path| request.base.is_within(path))
 }
 
 /// Returns the user's paths that agents of `request` may write to.
 pub(crate) fn write_paths(request: &RunRequest) -> impl Iterator<Item = &AbsPath> {
-    let opened = request.opened.iter();
+    let opened = request.context.opened.iter();
     let opened = opened.filter(|opened| opened.permission == Permission::Write);
     let config_paths = request.config.write_paths();
     config_paths.chain(opened.map(|opened| &opened.path))
@@ -316,40 +387,41 @@ fn has_ask_rules(config: &Config) -> bool {
 }
 
 /// The channels to the user during a run: approvals, the review and questions.
-#[derive(Debug)]
-pub(crate) struct UserInteraction {
-    /// Where approval of calls is requested.
-    pub(crate) approval_channel: ApprovalChannel,
+struct UserInteraction {
+    approval_channel: ApprovalChannel,
     /// The reviewer of deliveries, if there is one.
     reviewer: Option<Reviewer>,
     /// The questions for the terminal.
-    questions: mpsc::Receiver<UserQuestion>,
+    questions: Receiver<UserQuestion>,
     /// Whether lines that the user types meanwhile are messages to the agents.
     takes_typed_messages: bool,
 }
 
 /// Decides who answers approval requests and reviews the delivery in a run of `config` that was
 /// started in `base`.
-pub(crate) fn user_interaction(
+fn user_interaction(
     config: &Config,
     base: &AbsPath,
-    user: UserPresence,
     arguments: &RunArguments,
     mode: &OutputMode<'_>,
     output: &mut CliOutput<'_>,
 ) -> Result<UserInteraction> {
-    let is_on_streams = matches!(mode, OutputMode::Streams);
-    let is_at_terminal = user == UserPresence::Present && is_on_streams && !arguments.automation;
-    let may_ask = is_at_terminal || matches!(mode, OutputMode::Page(_));
-    let is_on_mcp = matches!(mode, OutputMode::Mcp(_));
-    if arguments.delivery.review && !may_ask && !is_on_mcp {
+    let (is_at_terminal, decider) = match mode {
+        OutputMode::Streams(user) => {
+            let is_present = *user == UserPresence::Present;
+            (is_present && !arguments.automation, Decider::Config)
+        }
+        OutputMode::Frontend(frontend) => (false, frontend.decider()),
+    };
+    let may_ask = is_at_terminal || decider == Decider::User;
+    let is_for_clients = decider == Decider::Clients;
+    if arguments.delivery.review && !may_ask && !is_for_clients {
         return Err(unanswerable_review_error());
     }
-    let answer_channel = match mode {
-        OutputMode::Page(_) => InputChannel::Web,
-        OutputMode::Streams | OutputMode::Json(_) | OutputMode::Mcp(_) => InputChannel::Terminal,
-    };
-    let (reviewer, questions) = reviewer_channel(answer_channel);
+    let (reviewer, questions) = reviewer_channel(match decider {
+        Decider::User => InputChannel::Web,
+        Decider::Config | Decider::Clients => InputChannel::Terminal,
+    });
     let approval_channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
@@ -361,15 +433,16 @@ pub(crate) fn user_interaction(
              `--approval-socket`)",
         );
     }
-    let is_for_person = is_on_streams && !arguments.automation && !arguments.delivery.yes;
+    let is_for_person =
+        matches!(mode, OutputMode::Streams(_)) && !arguments.automation && !arguments.delivery.yes;
     if config.delivery == DeliveryMode::Review && is_for_person && !is_at_terminal {
         output.note(
             "no terminal to review on: `delivery: review` has no effect, and what the run may \
              deliver is applied",
         );
     }
-    // MCP clients cannot answer the reviewer, so a delivery that it is asked about is not applied.
-    let has_reviewer = is_on_mcp || (may_ask && !arguments.delivery.yes);
+    // Clients cannot answer the reviewer, so a delivery that it is asked about is not applied.
+    let has_reviewer = is_for_clients || (may_ask && !arguments.delivery.yes);
     Ok(UserInteraction {
         approval_channel,
         reviewer: has_reviewer.then_some(reviewer),
@@ -393,23 +466,6 @@ fn unanswerable_review_error() -> Error {
         )
 }
 
-impl UserInteraction {
-    /// Starts to read the terminal whose lines are messages to the agents, if there is one; `env`
-    /// is the process environment.
-    pub(crate) fn typed_messages(&self, env: &BTreeMap<String, String>) -> Option<TerminalInput> {
-        self.takes_typed_messages
-            .then(|| TerminalInput::start(env))?
-    }
-
-    /// Returns the questions for the terminal, which are asked until `stop` is cancelled.
-    pub(crate) fn into_questions(self, stop: CancellationToken) -> TerminalQuestions {
-        TerminalQuestions {
-            receiver: self.questions,
-            stop,
-        }
-    }
-}
-
 /// A run that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct RunOutcome {
@@ -430,73 +486,58 @@ pub(crate) struct RunOutcome {
 
 /// Builds the request of a prepared run.
 pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
-    let PreparedRun {
-        host,
-        config,
-        team_file,
-        other_files,
-        models,
-        prompt,
-        opened_paths,
-        continued_session,
-        telemetry,
-        approvals,
-        session_sandboxes,
-    } = prepared;
-    let redactor = Redactor::new(secret_values(&config, &host));
-    let session = continued_session
-        .map(|continued| Session::open(continued.session_dir, redactor.clone()))
+    let (team, prompt) = (prepared.team, prepared.prompt);
+    let mut context = run_context(&team, prepared.opened_paths, arguments)?;
+    context.host.session_sandboxes = prepared.session_sandboxes;
+    context.approvals.session = prepared.approvals;
+    let session = prepared
+        .continued_session
+        .map(|continued| Session::open(continued.session_dir, context.redactor.clone()))
         .transpose()?;
-    let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let host_environment = HostEnvironment {
-        session_sandboxes,
-        ..host_environment(&host)
-    };
+    let layout = RunLayout::plan(&team.config, &team.host.state_parent, new_run_name());
+    let question = Arc::from(prompt.cleaned_prompt);
     Ok(RunRequest {
-        layout: RunLayout::plan(&config, &host.state_parent, run),
-        models: connect_all(&config, &models, &host)?,
-        redactor,
-        messages: UserMessageReceiver::default(),
-        inbox: None,
-        opened: opened_paths,
         session,
-        question: Arc::from(prompt.cleaned_prompt),
-        task: prompt.original_prompt,
-        invocation: run_invocation(team_file.as_ref(), &other_files, &host, arguments),
-        base: host.cwd,
-        telemetry,
-        config,
-        replay: None,
-        resumed: None,
-        host: host_environment,
-        reviewer: None,
-        approvals: ApprovalConfig {
-            session: approvals,
-            ..ApprovalConfig::default()
-        },
-        snapshot_mode: SnapshotMode::Copied,
-        shared_budget: None,
+        ..RunRequest::new(
+            context,
+            team.config,
+            layout,
+            prompt.original_prompt,
+            question,
+        )
     })
 }
 
-/// Returns how a run of the team in `file` was started, for its records.
-pub(crate) fn run_invocation(
-    file: Option<&TeamFile>,
-    other_files: &[AbsPath],
-    host: &Host,
+/// Connects the models of `team`, and returns what its runs have in common, with the paths that
+/// prompts opened.
+pub(crate) fn run_context(
+    team: &RunTeam,
+    opened: Vec<OpenedPath>,
     arguments: &RunArguments,
-) -> RunInvocation {
-    RunInvocation {
-        config_path: file.and_then(TeamFile::path).cloned(),
-        own_files: own_files(file, other_files),
-        config_text: file.map(TeamFile::text),
-        arguments: host.arguments.clone(),
-        detail: if arguments.debug {
-            LogDetail::Debug
-        } else {
-            LogDetail::Plain
+) -> Result<RunContext> {
+    let (host, file) = (&team.host, team.file.as_ref());
+    let inbox = arguments.inbox_dir.as_ref();
+    Ok(RunContext {
+        base: host.cwd.clone(),
+        opened,
+        models: connect_all(&team.config, &team.models, host)?,
+        redactor: Redactor::new(secret_values(&team.config, host)),
+        telemetry: team.telemetry.clone(),
+        invocation: RunInvocation {
+            config_path: file.and_then(TeamFile::path).cloned(),
+            own_files: own_files(file, &team.other_files),
+            config_text: file.map(TeamFile::text),
+            arguments: host.arguments.clone(),
+            detail: if arguments.debug {
+                LogDetail::Debug
+            } else {
+                LogDetail::Plain
+            },
         },
-    }
+        host: host_environment(host),
+        approvals: ApprovalConfig::default(),
+        inbox: inbox.map(|dir| host.cwd.join(dir)),
+    })
 }
 
 /// Returns the files that a run with the config `file` obeys: that one and `other_files`.

@@ -13,6 +13,7 @@ use crate::cli::approval_prompt::{ApprovalReply, ask_approval};
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::run_observer::RunObserver;
+use crate::cli::run_terminal::RunTerminal;
 use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::{KeyboardReader, SteeringInput};
 use crate::error::{Error, Result};
@@ -45,13 +46,13 @@ impl TerminalQuestions {
         observer: &mut RunObserver<'_, '_>,
         steering: &mut SteeringInput,
     ) {
-        if let Some(page) = observer.page() {
-            return page.ask(question);
+        if let Some(frontend) = observer.frontend() {
+            return frontend.ask(question);
         }
-        let Some(question) = observer.show_question(question) else {
-            return;
-        };
-        if let Some(output) = observer.terminal() {
+        if let Some(terminal) = observer.terminal()
+            && let Some(question) = terminal.show_question(question)
+        {
+            let output = terminal.output();
             tokio::task::block_in_place(|| self.ask_in_lines(question, output, steering));
         }
     }
@@ -208,9 +209,12 @@ async fn forward_events(
             event = events.recv() => {
                 let Some(event) = event else {
                     outcome = outcome.and(observer.show_end(&questions.stop).await);
-                    let (leave_result, unsent_message) = observer.leave_dashboard();
-                    steering.keep_unsent_message(&unsent_message);
-                    return outcome.and(leave_result).and(observer.finish().await);
+                    let Some(terminal) = observer.terminal() else {
+                        return outcome;
+                    };
+                    let leave_result = terminal.leave_dashboard();
+                    steering.keep_unsent_message(&terminal.take_unsent_message());
+                    return outcome.and(leave_result);
                 };
                 let event_result = observer.on_event(&event, since_start.elapsed());
                 outcome = outcome.and(event_result);
@@ -227,24 +231,28 @@ async fn forward_events(
                 Err(error) => outcome = outcome.and(Err(error)),
             },
         }
-        if let Some(report) = steering.report.take() {
-            observer.show_report(report);
+        if let Some(terminal) = observer.terminal() {
+            if let Some(report) = steering.report.take() {
+                terminal.show_report(report);
+            }
+            let typed_text = terminal.take_typed_text();
+            warnings.extend(steering.push_typed_text(&typed_text, &questions.stop));
         }
-        warnings.extend(steering.push_typed_text(&observer.take_typed_text(), &questions.stop));
         for message in warnings {
             let warning = Event::Run(RunEvent::Warning { message });
             let event_result = observer.on_event(&warning, since_start.elapsed());
             outcome = outcome.and(event_result);
         }
-        for question in observer.take_unanswered_questions() {
+        let terminal = observer.terminal();
+        for question in terminal.map_or_else(Vec::new, RunTerminal::take_unanswered_questions) {
             questions.answer_question(question, &mut observer, steering);
         }
         outcome = outcome.and(observer.on_due(since_start.elapsed()));
         if observer.has_dashboard() {
             continue;
         }
-        if let (Some(line), Some(output)) = (steering.line.display_text(), observer.terminal()) {
-            output.transient(&line);
+        if let (Some(line), Some(terminal)) = (steering.line.display_text(), observer.terminal()) {
+            terminal.output().transient(&line);
         }
     }
 }
@@ -258,7 +266,6 @@ mod tests {
     use crate::agent::user_messages::user_message_channel;
     use crate::cli::output::CliOutput;
     use crate::cli::render::RunRenderer;
-    use crate::cli::run_terminal::RunTerminal;
     use crate::error::ExitStatus;
     use crate::event::DeliveryEvent;
 
@@ -282,7 +289,7 @@ mod tests {
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
         let observer =
-            RunObserver::with_terminal(RunTerminal::with_lines(RunRenderer::new(&mut output)));
+            RunObserver::Terminal(RunTerminal::with_lines(RunRenderer::new(&mut output)).into());
         let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
             content: Arc::from("yes"),

@@ -34,7 +34,7 @@ pub(crate) fn add_found_check(
     stop: &CancellationToken,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let found = find_test_command(&prepared.host.cwd);
+    let found = find_test_command(&prepared.team.host.cwd);
     if user == UserPresence::Absent {
         let example = found.unwrap_or("make test");
         let message = "`--best-of` needs a check that decides between the attempts";
@@ -55,10 +55,10 @@ pub(crate) fn add_found_check(
         ("" | "n" | "N" | "no", _) => return Ok(()),
         (typed, _) => typed,
     };
-    prepared.config.checks.require(command);
+    prepared.team.config.checks.require(command);
     // Recorded, so that the run is resumed with it.
     let words = ["--check".to_owned(), command.to_owned()];
-    prepared.host.arguments.splice(0..0, words);
+    prepared.team.host.arguments.splice(0..0, words);
     Ok(())
 }
 

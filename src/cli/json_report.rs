@@ -1,17 +1,15 @@
 //! JSON output for scripts: every event as a line when it happens, if a stream was requested, and
 //! in any case the result, once and last. Everything passes the redactor of the log.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
+use crate::cli::execution::{Decider, RunFrontend};
 use crate::cli::format::OutputFormat;
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::world::io::clock::{self, Stopwatch};
-use crate::world::io::event_sink::EventSink;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
@@ -47,43 +45,6 @@ impl JsonReport {
         })
     }
 
-    /// Starts the report of a run; from here on, secrets that `redactor` knows are not written.
-    pub(crate) fn begin(
-        &mut self,
-        run_start: RunStart,
-        redactor: Redactor,
-        output: &mut CliOutput<'_>,
-    ) -> Result<()> {
-        self.stream_redactor = AgentStreamRedactor::new(redactor.clone());
-        self.redactor = redactor;
-        self.result_builder = ResultBuilder::new(run_start);
-        let earlier_warnings = output.warnings().to_vec();
-        earlier_warnings
-            .into_iter()
-            .try_for_each(|message| self.write_event(&RunEvent::Warning { message }.into(), output))
-    }
-
-    /// Writes the next event; an event that does not end the run but matters is also shown to the
-    /// user as a warning.
-    pub(crate) fn on_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {
-        self.result_builder.apply(event);
-        if let Some(warning) = event_warning(event) {
-            output.warning(&warning);
-        }
-        if !self.has_events {
-            return Ok(());
-        }
-        let pieces = self.stream_redactor.apply(event);
-        let result = pieces
-            .iter()
-            .try_for_each(|piece| self.write_event(piece, output));
-        if event.is_streamed() {
-            result
-        } else {
-            result.and(self.write_event(&event.without_log_fields(), output))
-        }
-    }
-
     /// Writes the result: the exit `status`, and `error` if there is one.
     pub(crate) fn end(
         mut self,
@@ -95,8 +56,7 @@ impl JsonReport {
         let write_result = last_pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
-        let builder = std::mem::take(&mut self.result_builder);
-        let result = builder.build(&ProcessEnd {
+        let result = self.result_builder.build(&ProcessEnd {
             status,
             error,
             warnings: output.warnings(),
@@ -119,23 +79,40 @@ impl JsonReport {
     }
 }
 
-/// Sink that writes the report of a run.
-#[derive(Debug)]
-pub(crate) struct JsonReportSink<'o, 'w> {
-    report: &'o mut JsonReport,
-    output: &'o mut CliOutput<'w>,
-}
-
-impl<'o, 'w> JsonReportSink<'o, 'w> {
-    /// Creates a sink that writes to `output`.
-    pub(crate) fn new(report: &'o mut JsonReport, output: &'o mut CliOutput<'w>) -> Self {
-        Self { report, output }
+impl RunFrontend for JsonReport {
+    fn begin(
+        &mut self,
+        run_start: RunStart,
+        redactor: Redactor,
+        output: &mut CliOutput<'_>,
+    ) -> Result<()> {
+        self.stream_redactor = AgentStreamRedactor::new(redactor.clone());
+        self.redactor = redactor;
+        self.result_builder = ResultBuilder::new(run_start);
+        let earlier_warnings = output.warnings().to_vec();
+        earlier_warnings
+            .into_iter()
+            .try_for_each(|message| self.write_event(&RunEvent::Warning { message }.into(), output))
     }
-}
 
-impl EventSink for JsonReportSink<'_, '_> {
-    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
-        self.report.on_event(event, self.output)
+    fn on_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {
+        self.result_builder.apply(event);
+        if !self.has_events {
+            return Ok(());
+        }
+        let pieces = self.stream_redactor.apply(event);
+        let result = pieces
+            .iter()
+            .try_for_each(|piece| self.write_event(piece, output));
+        if event.is_streamed() {
+            result
+        } else {
+            result.and(self.write_event(&event.without_log_fields(), output))
+        }
+    }
+
+    fn decider(&self) -> Decider {
+        Decider::Config
     }
 }
 

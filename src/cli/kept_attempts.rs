@@ -27,10 +27,13 @@ impl KeptAttempts {
     /// Checks the directory `name` for `request`, before anything costs money. It must not exist or
     /// be empty, and a delivery must not include it.
     pub(crate) async fn new(request: &RunRequest, name: &str) -> Result<Self> {
-        let (dir, base) = (request.base.join(name), request.base.clone());
+        let (dir, base) = (
+            request.context.base.join(name),
+            request.context.base.clone(),
+        );
         let location = UserLocation {
             base: &base,
-            home: request.host.home.as_ref(),
+            home: request.context.host.home.as_ref(),
         };
         if let Some(detour) = describe_detour(&dir, location)? {
             return Err(Error::new(ErrorKind::Denied, detour)
@@ -92,7 +95,7 @@ async fn is_delivered_from(root: &RealPath, dir: &RealPath, request: &RunRequest
     if below.is_root() {
         return Ok(true);
     }
-    let Ok(git) = GitProgram::find(&request.host.env).await else {
+    let Ok(git) = GitProgram::find(&request.context.host.env).await else {
         return Ok(true);
     };
     let (root, names) = (root.to_abs(), [below]);

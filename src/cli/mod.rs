@@ -95,7 +95,6 @@ pub mod tool;
 mod command_line;
 mod completion_values;
 mod usage_summary;
-mod warning_sink;
 mod web;
 
 /// Executes the command line of `host` and returns the exit status of the process.
@@ -310,6 +309,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::cli::execution::RunFrontend as _;
     use crate::error::ErrorKind;
     use crate::event::{Event, RunEvent};
 
@@ -336,6 +336,7 @@ mod tests {
         for (format, count) in [(OutputFormat::Json, 1), (OutputFormat::StreamJson, 2)] {
             let (status, lines) = report_lines(format, |report, output| {
                 let message = "careful".to_owned();
+                output.warning(&message);
                 report.on_event(&Event::Run(RunEvent::Warning { message }), output)?;
                 panic!("no agent 7")
             });

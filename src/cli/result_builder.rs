@@ -1,10 +1,8 @@
 //! Builds the result of a process from its events and from how it ended.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ballot::WinnerReason;
 use crate::check_results::CheckResult;
 use crate::cli::result::{
     CastVote, DeniedCall, ErrorReport, GivenAnswer, ProcessOutcome, ResultKind, RunResult,
@@ -12,9 +10,10 @@ use crate::cli::result::{
 };
 use crate::cli::usage_summary::UsageSummary;
 use crate::error::{Error, ExitStatus};
-use crate::event::{CoordinationEvent, DeliveryEvent, DeliveryRow, Event, RunEvent, ToolEvent};
-use crate::id::{AgentId, AnswerLabel};
-use crate::spending::totals::UsageTotals;
+use crate::event::{CoordinationEvent, Event, RunEvent, ToolEvent};
+use crate::id::AgentId;
+use crate::run_view::RunView;
+use crate::run_view::ballot::BallotAnswer;
 use crate::world::io::clock::milliseconds;
 
 /// Maximum number of denials that are listed; the rest are counted.
@@ -48,31 +47,16 @@ pub(crate) struct ProcessEnd<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResultBuilder {
     run_start: Option<RunStart>,
-    coordination: CoordinationSummary,
-    answer: Option<Arc<str>>,
-    delivery_rows: Vec<DeliveryRow>,
+    /// What the events so far make of the run.
+    pub(crate) view: RunView,
     baseline: Vec<CheckResult>,
+    /// The agents that dropped out of the last coordination, each with the reason.
+    failures: Vec<(AgentId, String)>,
     denials: Vec<DeniedCall>,
     /// The number of denials that are not listed.
     more_denials: u64,
     /// The arguments of calls that are in progress, by agent and id.
     open_call_arguments: BTreeMap<(AgentId, String), String>,
-    usage: UsageTotals,
-    /// How the run ended, in one sentence.
-    summary: String,
-}
-
-/// The answers, the votes and the winner of the last coordination.
-#[derive(Clone, Debug, Default)]
-struct CoordinationSummary {
-    restart: u32,
-    answers: Vec<GivenAnswer>,
-    /// The votes that count, by voter.
-    votes: BTreeMap<AgentId, CastVote>,
-    winner: Option<WinningAnswer>,
-    tally: Vec<VoteCount>,
-    /// Why agents dropped out, one sentence each.
-    failures: Vec<String>,
 }
 
 impl ResultBuilder {
@@ -86,39 +70,19 @@ impl ResultBuilder {
 
     /// Adds the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
-        event.add_to_totals(&mut self.usage);
-        match event {
-            Event::Run(event) => self.apply_run_event(event),
-            Event::Tool(event) => self.apply_call(event),
-            Event::Coordination(event) => self.coordination.apply(event),
-            Event::Delivery(event) => self.apply_delivery_event(event),
-            Event::Model(_) | Event::Pipeline(_) => {}
-            Event::Subagent(_) => {
-                if let Some(event) = event.as_scoped_tool_event() {
-                    self.apply_call(&event);
-                }
-            }
-        }
-    }
-
-    fn apply_run_event(&mut self, event: &RunEvent) {
-        if let RunEvent::RunStarted { restart, .. } = event {
-            self.coordination = CoordinationSummary {
-                restart: *restart,
-                ..CoordinationSummary::default()
-            };
-        } else if let RunEvent::BaselineChecked { finding } = event {
+        self.view.apply_next(event, 0);
+        if let Event::Run(RunEvent::RunStarted { .. }) = event {
+            self.failures.clear();
+        } else if let Event::Run(RunEvent::BaselineChecked { finding }) = event {
             self.baseline.push(finding.clone());
-        } else if let RunEvent::RunEnded { summary, .. } = event {
-            self.summary.clone_from(summary);
-        }
-    }
-
-    fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
-        if let DeliveryEvent::FinalAnswer { content, .. } = event {
-            self.answer = Some(Arc::clone(content));
-        } else if let DeliveryEvent::Delivered { rows, .. } = event {
-            self.delivery_rows.clone_from(rows);
+        } else if let Event::Coordination(CoordinationEvent::DroppedOut { agent, reason, .. }) =
+            event
+        {
+            self.failures.push((agent.clone(), reason.clone()));
+        } else if let Event::Tool(event) = event {
+            self.apply_call(event);
+        } else if let Some(event) = event.as_scoped_tool_event() {
+            self.apply_call(&event);
         }
     }
 
@@ -192,135 +156,90 @@ impl ResultBuilder {
     }
 
     /// Builds the result.
-    pub(crate) fn build(self, end: &ProcessEnd<'_>) -> RunResult {
-        let CoordinationSummary {
-            restart,
-            answers,
-            votes,
-            winner,
-            tally,
-            failures,
-        } = self.coordination;
-        let (session_id, log_dir, task) = match self.run_start {
-            Some(run_start) => (
-                Some(run_start.session_id),
-                Some(run_start.log_dir),
-                Some(run_start.task),
-            ),
-            None => (None, None, None),
-        };
-        let summary = end.error.map_or(self.summary, ToString::to_string);
-        let failed_without_answer = self.answer.is_none() && end.status != ExitStatus::Success;
+    pub(crate) fn build(&self, end: &ProcessEnd<'_>) -> RunResult {
+        let (run, ballot, delivery) = (self.view.run(), self.view.ballot(), self.view.delivery());
+        let run_start = self.run_start.as_ref();
+        let run_summary = || run.summary.clone().unwrap_or_default();
+        let summary = end.error.map_or_else(run_summary, ToString::to_string);
+        let failed_without_answer = delivery.answer.is_none() && end.status != ExitStatus::Success;
         let error = match end.error {
             Some(error) => Some(error_report(error)),
-            None if failed_without_answer && !failures.is_empty() => Some(ErrorReport {
-                message: summary.clone(),
-                caused_by: failures,
-                hints: Vec::new(),
-            }),
+            None if failed_without_answer && !self.failures.is_empty() => {
+                let failures = self.failures.iter();
+                Some(ErrorReport {
+                    message: summary.clone(),
+                    caused_by: failures
+                        .map(|(agent, reason)| format!("{agent}: {reason}"))
+                        .collect(),
+                    hints: Vec::new(),
+                })
+            }
             None => None,
         };
+        let votes_by_candidate = ballot.winner.iter().flat_map(|winner| &winner.votes);
+        let usage = self.view.usage();
         RunResult {
             kind: ResultKind::Result,
-            outcome: ProcessOutcome::from_status(end.status, self.answer.as_deref()),
+            outcome: ProcessOutcome::from_status(end.status, delivery.answer.as_deref()),
             exit_code: end.status.code(),
             status: end.status,
             summary,
             error,
-            session_id,
-            log_dir,
-            task,
-            restarts: restart,
-            answer: self.answer,
-            winner,
-            votes: votes.into_values().collect(),
-            tally,
-            baseline: self.baseline,
-            answers,
-            delivered_files: self.delivery_rows,
-            permission_denials: self.denials,
+            session_id: run_start.map(|start| start.session_id.clone()),
+            log_dir: run_start.map(|start| start.log_dir.clone()),
+            task: run_start.map(|start| start.task.clone()),
+            restarts: run.restart,
+            answer: delivery.answer.clone(),
+            winner: ballot.winner.as_ref().map(|winner| WinningAnswer {
+                agent: winner.agent.clone(),
+                label: winner.label,
+                reason: winner.reason,
+            }),
+            votes: self.votes(),
+            tally: votes_by_candidate
+                .map(|votes| VoteCount {
+                    agent: votes.agent.clone(),
+                    votes: votes.count,
+                })
+                .collect(),
+            baseline: self.baseline.clone(),
+            answers: ballot.answers.iter().map(given_answer).collect(),
+            delivered_files: delivery.rows.clone().unwrap_or_default(),
+            permission_denials: self.denials.clone(),
             more_permission_denials: self.more_denials,
-            cost_usd: self.usage.run().cost_usd,
-            cost_is_complete: self.usage.run().cost_is_complete,
-            usage: UsageSummary::from_totals(&self.usage),
+            cost_usd: usage.run().cost_usd,
+            cost_is_complete: usage.run().cost_is_complete,
+            usage: UsageSummary::from_totals(usage),
             warnings: end.warnings.to_vec(),
             duration_ms: milliseconds(end.elapsed),
         }
     }
+
+    /// Returns the votes that count, in the order of the voters.
+    fn votes(&self) -> Vec<CastVote> {
+        let has_failed = |agent: &AgentId| self.failures.iter().any(|(failed, _)| failed == agent);
+        let votes = self.view.ballot().current_votes();
+        let votes = votes.filter(|vote| !has_failed(&vote.voter)).map(|vote| {
+            let cast = CastVote {
+                agent: vote.voter.clone(),
+                candidate: vote.candidate.clone(),
+                label: vote.label,
+                reason: vote.reason.clone(),
+            };
+            (&vote.voter, cast)
+        });
+        votes.collect::<BTreeMap<_, _>>().into_values().collect()
+    }
 }
 
-impl CoordinationSummary {
-    fn apply(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::Answered {
-            agent,
-            label,
-            content,
-            snapshot,
-            check_results,
-            plan,
-            ..
-        } = event
-        {
-            self.answers.push(GivenAnswer {
-                check_results: check_results.clone(),
-                plan: plan.clone(),
-                label: *label,
-                agent: agent.clone(),
-                chars: u64::try_from(content.chars().count()).unwrap_or(u64::MAX),
-                snapshot: snapshot.clone(),
-            });
-        } else if let CoordinationEvent::WinnerSelected {
-            agent,
-            label,
-            reason,
-            votes,
-        } = event
-        {
-            self.set_winner(agent, (*label, *reason), votes);
-        } else {
-            self.apply_vote(event);
-        }
-    }
-
-    fn apply_vote(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::Voted {
-            agent,
-            candidate,
-            label,
-            reason,
-        } = event
-        {
-            let vote = CastVote {
-                agent: agent.clone(),
-                candidate: candidate.clone(),
-                label: *label,
-                reason: reason.clone(),
-            };
-            self.votes.insert(agent.clone(), vote);
-        } else if let CoordinationEvent::VotesVoided { voters, .. } = event {
-            self.votes.retain(|voter, _| !voters.contains(voter));
-        } else if let CoordinationEvent::DroppedOut { agent, reason, .. } = event {
-            self.votes.remove(agent);
-            self.failures.push(format!("{agent}: {reason}"));
-        }
-    }
-
-    fn set_winner(
-        &mut self,
-        agent: &AgentId,
-        (label, reason): (AnswerLabel, WinnerReason),
-        votes: &[(AgentId, u32)],
-    ) {
-        self.winner = Some(WinningAnswer {
-            agent: agent.clone(),
-            label,
-            reason,
-        });
-        let vote_count = |(agent, votes): &(AgentId, u32)| VoteCount {
-            agent: agent.clone(),
-            votes: *votes,
-        };
-        self.tally = votes.iter().map(vote_count).collect();
+fn given_answer(answer: &BallotAnswer) -> GivenAnswer {
+    GivenAnswer {
+        label: answer.label,
+        agent: answer.agent.clone(),
+        chars: u64::try_from(answer.content.chars().count()).unwrap_or(u64::MAX),
+        snapshot: answer.snapshot.clone(),
+        check_results: answer.checks.clone(),
+        plan: answer.plan.clone(),
     }
 }
 
@@ -334,9 +253,11 @@ fn error_report(error: &Error) -> ErrorReport {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::event::DeliveryOutcome;
-    use crate::id::AgentNumber;
+    use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow};
+    use crate::id::{AgentNumber, AnswerLabel};
 
     fn agent(id: &str) -> AgentId {
         AgentId::parse(id).unwrap()

@@ -4,20 +4,14 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::agent::user_messages::UserMessageReceiver;
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::{default_sessions, filter_open_paths, requested_session};
 use crate::cli::environment;
-use crate::cli::execution::{
-    OutputMode, RunOutcome, UserPresence, connect_all, execute_and_show, host_environment,
-    run_invocation, secret_values,
-};
+use crate::cli::execution::{OutputMode, RunOutcome, execute_and_show, run_context, secret_values};
 use crate::cli::json_report::JsonReport;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{apply_flags, open_cwd, telemetry_settings, with_implied_review};
+use crate::cli::run::{RunTeam, apply_flags, open_cwd, telemetry_settings, with_implied_review};
 use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -27,18 +21,13 @@ use crate::config::team::WorkspaceMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::RunLayout;
-use crate::orchestrator::approvals::ApprovalConfig;
 use crate::orchestrator::execution::{RunRequest, ShutdownSignal};
-use crate::orchestrator::recorded_messages::RecordedMessages;
-use crate::orchestrator::replay_order::ReplayInput;
-use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
 use crate::resume::{InterruptedRun, ResumeState};
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
 use crate::text::shell_words::shell_line;
-use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::naming::LAST;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
@@ -93,15 +82,8 @@ pub(crate) async fn resume(
     let arguments = arguments.with_recorded(&interrupted_run.metadata.cli_args)?;
     let arguments = &with_implied_review(arguments, host);
     let request = resumed_request(&interrupted_run, host, arguments, output).await?;
-    Box::pin(execute_and_show(
-        request,
-        UserPresence::detect(host),
-        arguments,
-        stop,
-        output,
-        OutputMode::from_report(report),
-    ))
-    .await
+    let mode = OutputMode::new(host, report);
+    Box::pin(execute_and_show(request, arguments, stop, output, mode)).await
 }
 
 async fn resumed_request(
@@ -128,7 +110,7 @@ async fn resumed_request(
         output,
     )
     .await?;
-    let team = ResumedTeam {
+    let team = RunTeam {
         host,
         config: chosen_team.config,
         file: chosen_team.file,
@@ -146,7 +128,7 @@ async fn resumed_request(
 /// The run cannot be resumed here, or the team differs from that of the run.
 pub(crate) fn resume_with_team(
     interrupted_run: &InterruptedRun,
-    mut team: ResumedTeam,
+    mut team: RunTeam,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
@@ -163,23 +145,6 @@ pub(crate) fn resume_with_team(
     build_resumed_request(interrupted_run, manifest, team, arguments, output)
 }
 
-/// The team with which a run is resumed, and its environment.
-#[derive(Debug)]
-pub(crate) struct ResumedTeam {
-    /// The process, and the variables of `.env` files.
-    pub(crate) host: Host,
-    /// The team, with the changes that flags make.
-    pub(crate) config: Config,
-    /// Its config file, if there is one.
-    pub(crate) file: Option<TeamFile>,
-    /// Other files that no agent may change, such as the configs of other teams.
-    pub(crate) other_files: Vec<AbsPath>,
-    /// The known models, with their prices.
-    pub(crate) models: ModelList,
-    /// The settings of the telemetry export, if it is enabled.
-    pub(crate) telemetry: Option<TelemetrySettings>,
-}
-
 /// Builds the request that resumes `interrupted_run`, which began with `manifest`, with `team`.
 ///
 /// # Errors
@@ -187,67 +152,28 @@ pub(crate) struct ResumedTeam {
 pub(crate) fn build_resumed_request(
     interrupted_run: &InterruptedRun,
     manifest: ReplayManifest,
-    team: ResumedTeam,
+    team: RunTeam,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let InterruptedRun {
-        run,
-        metadata,
-        turn,
-        ..
-    } = interrupted_run;
-    let ResumedTeam {
-        host,
-        config,
-        file,
-        other_files,
-        models,
-        telemetry,
-    } = team;
-    let redactor = Redactor::new(secret_values(&config, &host));
-    require_same_team(&config, &manifest, &redactor)?;
-    let mut resume_state = ResumeState::read(run)?;
-    let layout = RunLayout::plan(&config, &host.state_parent, resume_state.name);
+    let redactor = Redactor::new(secret_values(&team.config, &team.host));
+    require_same_team(&team.config, &manifest, &redactor)?;
+    let mut resume_state = ResumeState::read(&interrupted_run.run)?;
+    let layout = RunLayout::plan(&team.config, &team.host.state_parent, resume_state.name);
     require_same_workspaces(&layout, &manifest)?;
-    let (opened, warnings) = filter_open_paths(&manifest.opened, &host)?;
+    let (opened, warnings) = filter_open_paths(&manifest.opened, &team.host)?;
     for warning in &warnings {
         output.warning(warning);
     }
-    let session_dir = find(&metadata.session_id, &layout.sessions)?;
-    let models = connect_all(&config, &models, &host)?;
-    let mut session = Session::resume_turn(session_dir, *turn, redactor.clone())?;
+    let session_dir = find(&interrupted_run.metadata.session_id, &layout.sessions)?;
+    let context = run_context(&team, opened, arguments)?;
+    let mut session = Session::resume_turn(session_dir, interrupted_run.turn, redactor)?;
     resume_state.discard_end(&mut session)?;
     note_resumption(&resume_state, interrupted_run, output);
-    let question = resume_state
-        .question()
-        .unwrap_or_else(|| Arc::from(manifest.task.as_str()));
-    Ok(RunRequest {
-        models,
-        redactor,
-        messages: UserMessageReceiver::default(),
-        inbox: None,
-        opened,
-        session: Some(session),
-        question,
-        task: manifest.task,
-        host: host_environment(&host),
-        invocation: run_invocation(file.as_ref(), &other_files, &host, arguments),
-        base: host.cwd,
-        telemetry,
-        layout,
-        config,
-        replay: Some(ReplayInput {
-            messages: RecordedMessages::from_events(resume_state.resumed_turn.events()),
-            coordinations: resume_state.coordinations,
-            divergence: CancellationToken::new(),
-        }),
-        resumed: Some(resume_state.resumed_turn),
-        reviewer: None,
-        approvals: ApprovalConfig::default(),
-        snapshot_mode: SnapshotMode::Copied,
-        shared_budget: None,
-    })
+    let question = Arc::from(manifest.task.as_str());
+    let mut request = RunRequest::new(context, team.config, layout, manifest.task, question);
+    resume_state.resume_in(&mut request, session);
+    Ok(request)
 }
 
 fn note_resumption(

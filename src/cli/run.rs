@@ -58,27 +58,34 @@ pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Name of the directory to which a user may copy the files of an answer.
 const COPY_DIRECTORY: &str = "massgen_files";
 
-/// Everything that a run needs, already checked.
+/// A team at work, and what its runs have in common.
 #[derive(Debug)]
-pub(crate) struct PreparedRun {
+pub(crate) struct RunTeam {
     /// The process, and the variables of `.env` files.
     pub host: Host,
     /// The team, with the changes that flags make.
     pub config: Config,
-    /// The config file of the team, if there is one.
-    pub team_file: Option<TeamFile>,
+    /// Its config file, if there is one.
+    pub file: Option<TeamFile>,
     /// The configs of other teams that the same process starts.
     pub other_files: Vec<AbsPath>,
     /// The known models, with their prices.
     pub models: ModelList,
+    /// The settings of the telemetry export, if it is enabled.
+    pub telemetry: Option<TelemetrySettings>,
+}
+
+/// Everything that a run needs, already checked.
+#[derive(Debug)]
+pub(crate) struct PreparedRun {
+    /// Who works on the task.
+    pub team: RunTeam,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
     /// The paths that the prompts of the session open, including those of this one.
     pub opened_paths: Vec<OpenedPath>,
     /// The session that the run continues, if any.
     pub continued_session: Option<ContinuedSession>,
-    /// The settings of the telemetry export, if it is enabled.
-    pub telemetry: Option<TelemetrySettings>,
     /// The approvals that the user gave for the session.
     pub approvals: SessionApprovals,
     /// The directories of the last turn, in an interactive session.
@@ -131,7 +138,7 @@ async fn execute_task(
         && UserPresence::detect(host) == UserPresence::Present;
     if let Some(pipeline) = find_requested_pipeline(host, arguments)? {
         reject_parking(arguments)?;
-        let mode = OutputMode::from_report(report);
+        let mode = OutputMode::new(host, report);
         let resumption = pipeline::run::resume(pipeline, host, arguments, stop, output, mode);
         return Ok(Box::pin(resumption).await?.status);
     }
@@ -158,13 +165,13 @@ async fn execute_task(
     } else {
         UserPresence::Absent
     };
-    if arguments.best_of.is_some() && !prepared.config.checks.has_required() {
+    if arguments.best_of.is_some() && !prepared.team.config.checks.has_required() {
         add_found_check(&mut prepared, user, &stop.graceful, output)?;
     }
     confirm_openings(
-        &mut prepared.config,
+        &mut prepared.team.config,
         &mut prepared.opened_paths,
-        &prepared.host,
+        &prepared.team.host,
         user,
         &stop.graceful,
         output,
@@ -177,7 +184,7 @@ async fn execute_task(
     } else {
         DirectoryDecision::NotDeclined
     };
-    let orchestrator = &prepared.config.orchestrator;
+    let orchestrator = &prepared.team.config.orchestrator;
     let sessions = orchestrator
         .session_storage
         .resolve(&host.state_parent, None);
@@ -186,7 +193,7 @@ async fn execute_task(
         arguments,
         stop,
         output,
-        OutputMode::from_report(report),
+        OutputMode::new(host, report),
     );
     let outcome = Box::pin(execution).await?;
     if decision == DirectoryDecision::Declined {
@@ -431,15 +438,17 @@ async fn prepare(
         open_cwd(&mut config, &host, access.into());
     }
     Ok(PreparedRun {
-        host,
-        config,
-        team_file: team.file,
-        other_files: Vec::new(),
-        models,
+        team: RunTeam {
+            host,
+            config,
+            file: team.file,
+            other_files: Vec::new(),
+            models,
+            telemetry,
+        },
         prompt,
         opened_paths: opened,
         continued_session: continued,
-        telemetry,
         approvals: SessionApprovals::default(),
         session_sandboxes: None,
     })

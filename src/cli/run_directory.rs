@@ -40,7 +40,7 @@ pub(crate) fn ask_about_directory(
     stop: &CancellationToken,
     output: &mut CliOutput<'_>,
 ) -> Result<DirectoryDecision> {
-    let (config, host) = (&prepared.config, &prepared.host);
+    let (config, host) = (&prepared.team.config, &prepared.team.host);
     let has_files = config.agents.iter().any(|agent| agent.cwd.is_some());
     let is_open =
         !prepared.opened_paths.is_empty() || !config.orchestrator.context_paths.is_empty();
@@ -54,7 +54,7 @@ pub(crate) fn ask_about_directory(
         return Ok(DirectoryDecision::NotDeclined);
     }
     // Only an error matters: massgen asks no questions about a run that cannot start.
-    connect_all(config, &prepared.models, host)?;
+    connect_all(config, &prepared.team.models, host)?;
     for line in question_lines(&host.cwd, &[]) {
         output.note(&line);
     }
@@ -82,7 +82,12 @@ pub(crate) fn ask_about_directory(
             turn,
         );
     } else {
-        prepared.config.orchestrator.context_paths.push(context);
+        prepared
+            .team
+            .config
+            .orchestrator
+            .context_paths
+            .push(context);
     }
     Ok(DirectoryDecision::NotDeclined)
 }

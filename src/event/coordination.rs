@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 
 use crate::answer_changes::AnswerChanges;
 use crate::ballot::WinnerReason;
@@ -15,8 +16,9 @@ use crate::tools::task_plan::TaskPlan;
 const NOT_COUNTED_PREFIX: &str = "not counted: ";
 
 /// An event of a coordination.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CoordinationEvent {
     /// An answer was accepted.
     Answered {
@@ -95,19 +97,6 @@ pub enum CoordinationEvent {
         /// The votes for each agent that has an answer, in the order of the config.
         votes: Vec<(AgentId, u32)>,
     },
-}
-
-impl CoordinationEvent {
-    /// The names in the JSON form.
-    pub(super) const NAMES: &[&str] = &[
-        "answered",
-        "voted",
-        "votes_voided",
-        "submission_rejected",
-        "answers_shown",
-        "dropped_out",
-        "winner_selected",
-    ];
 }
 
 /// Returns the reason of [`CoordinationEvent::SubmissionRejected`] without the words at its

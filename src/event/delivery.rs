@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::check_results::CheckResult;
 use crate::event::InputChannel;
 use crate::id::AgentId;
 
 /// An event of a delivery.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DeliveryEvent {
     /// The final agent starts to present.
     FinalStarted {
@@ -60,16 +62,6 @@ pub enum DeliveryEvent {
 }
 
 impl DeliveryEvent {
-    /// The names in the JSON form.
-    pub(super) const NAMES: &[&str] = &[
-        "final_started",
-        "answer_kept",
-        "final_answer",
-        "delivered",
-        "checking",
-        "checked",
-    ];
-
     /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -147,8 +139,9 @@ impl HunkCount {
 }
 
 /// The outcome for one file of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum DeliveryOutcome {
     /// It did not exist before.
     Created,
@@ -186,6 +179,7 @@ pub enum DeliveryOutcome {
     },
     /// The file was delivered and reverted because a check failed afterwards.
     #[serde(rename = "taken_back")]
+    #[strum(serialize = "taken_back")]
     Reverted {
         /// The check that failed.
         reason: String,
@@ -195,17 +189,7 @@ pub enum DeliveryOutcome {
 impl DeliveryOutcome {
     /// Returns it in the word of its JSON form.
     pub fn word(&self) -> &'static str {
-        match self {
-            DeliveryOutcome::Created => "created",
-            DeliveryOutcome::Changed { .. } => "changed",
-            DeliveryOutcome::Deleted => "deleted",
-            DeliveryOutcome::Mode { .. } => "mode",
-            DeliveryOutcome::Declined => "declined",
-            DeliveryOutcome::Denied { .. } => "denied",
-            DeliveryOutcome::Conflict { .. } => "conflict",
-            DeliveryOutcome::Failed { .. } => "failed",
-            DeliveryOutcome::Reverted { .. } => "taken_back",
-        }
+        self.into()
     }
 
     /// Returns whether the agents' version of the file, or a part of it, is not delivered.

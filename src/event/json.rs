@@ -7,8 +7,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use strum::VariantNames as _;
 
 use crate::event::{
     CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, SubagentEvent,
@@ -51,8 +52,7 @@ impl<'de> Deserialize<'de> for Event {
             .get(NAME_FIELD)
             .and_then(Value::as_str)
             .ok_or_else(|| D::Error::missing_field(NAME_FIELD))?;
-        let group = EventGroup::find::<D::Error>(name)?;
-        group.read(&fields).map_err(D::Error::custom)
+        read(name, &fields).map_err(D::Error::custom)
     }
 }
 
@@ -63,64 +63,26 @@ struct EventName<'n> {
     name: Cow<'n, str>,
 }
 
-/// A group of events: a variant of [`Event`].
-#[derive(Clone, Copy, Debug)]
-enum EventGroup {
-    Run,
-    Model,
-    Tool,
-    Subagent,
-    Coordination,
-    Delivery,
-    Pipeline,
-}
-
-impl EventGroup {
-    /// All groups, those with the most frequent events first.
-    const ALL: [EventGroup; 7] = [
-        EventGroup::Model,
-        EventGroup::Tool,
-        EventGroup::Subagent,
-        EventGroup::Coordination,
-        EventGroup::Delivery,
-        EventGroup::Run,
-        EventGroup::Pipeline,
-    ];
-
-    /// Returns the names of its events in their JSON form.
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            EventGroup::Run => RunEvent::NAMES,
-            EventGroup::Model => ModelEvent::NAMES,
-            EventGroup::Tool => ToolEvent::NAMES,
-            EventGroup::Subagent => SubagentEvent::NAMES,
-            EventGroup::Coordination => CoordinationEvent::NAMES,
-            EventGroup::Delivery => DeliveryEvent::NAMES,
-            EventGroup::Pipeline => &["pipeline"],
-        }
-    }
-
-    /// Returns the group that has an event of this name.
-    fn find<E: de::Error>(name: &str) -> Result<Self, E> {
-        let mut groups = EventGroup::ALL.into_iter();
-        groups
-            .find(|group| group.names().contains(&name))
-            .ok_or_else(|| E::custom(format_args!("there is no event `{name}`")))
-    }
-
-    /// Reads an event of this group.
-    fn read<'de, D: Deserializer<'de>>(self, json: D) -> Result<Event, D::Error> {
-        match self {
-            EventGroup::Run => RunEvent::deserialize(json).map(Event::Run),
-            EventGroup::Model => ModelEvent::deserialize(json).map(Event::Model),
-            EventGroup::Tool => ToolEvent::deserialize(json).map(Event::Tool),
-            EventGroup::Subagent => SubagentEvent::deserialize(json).map(Event::Subagent),
-            EventGroup::Coordination => {
-                CoordinationEvent::deserialize(json).map(Event::Coordination)
-            }
-            EventGroup::Delivery => DeliveryEvent::deserialize(json).map(Event::Delivery),
-            EventGroup::Pipeline => PipelineEvent::deserialize(json).map(Event::Pipeline),
-        }
+/// Reads the event `name` from `json`, in the group that has an event of that name. The groups with
+/// the most frequent events come first.
+fn read<'de, D: Deserializer<'de>>(name: &str, json: D) -> Result<Event, D::Error> {
+    let is_in = |names: &[&str]| names.contains(&name);
+    if is_in(ModelEvent::VARIANTS) {
+        ModelEvent::deserialize(json).map(Event::Model)
+    } else if is_in(ToolEvent::VARIANTS) {
+        ToolEvent::deserialize(json).map(Event::Tool)
+    } else if is_in(SubagentEvent::VARIANTS) {
+        SubagentEvent::deserialize(json).map(Event::Subagent)
+    } else if is_in(CoordinationEvent::VARIANTS) {
+        CoordinationEvent::deserialize(json).map(Event::Coordination)
+    } else if is_in(DeliveryEvent::VARIANTS) {
+        DeliveryEvent::deserialize(json).map(Event::Delivery)
+    } else if is_in(RunEvent::VARIANTS) {
+        RunEvent::deserialize(json).map(Event::Run)
+    } else if name == "pipeline" {
+        PipelineEvent::deserialize(json).map(Event::Pipeline)
+    } else {
+        Err(D::Error::custom(format_args!("there is no event `{name}`")))
     }
 }
 
@@ -128,8 +90,7 @@ impl Event {
     /// Reads the event from a JSON object. Unknown fields are ignored.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         let EventName { name } = serde_json::from_str(text)?;
-        let group: EventGroup = EventGroup::find::<serde_json::Error>(&name)?;
-        group.read(&mut serde_json::Deserializer::from_str(text))
+        read(&name, &mut serde_json::Deserializer::from_str(text))
     }
 
     /// Reads the event of this name from the fields of an object that follow its name, for a reader
@@ -138,13 +99,12 @@ impl Event {
         name: &str,
         fields: A,
     ) -> Result<Self, A::Error> {
-        let group = EventGroup::find::<A::Error>(name)?;
         let fields = FieldsWithName {
             name,
             next_part: NamePart::Key,
             fields,
         };
-        group.read(MapAccessDeserializer::new(fields))
+        read(name, MapAccessDeserializer::new(fields))
     }
 }
 
@@ -244,14 +204,24 @@ mod tests {
         }
     }
 
+    /// The names of the events of each group.
+    const GROUPS: [&[&str]; 7] = [
+        RunEvent::VARIANTS,
+        ModelEvent::VARIANTS,
+        ToolEvent::VARIANTS,
+        SubagentEvent::VARIANTS,
+        CoordinationEvent::VARIANTS,
+        DeliveryEvent::VARIANTS,
+        &["pipeline"],
+    ];
+
     #[test]
     fn each_event_is_found_by_its_name_in_one_group() {
         let schema = schemars::schema_for!(Event);
         let forms = schema.as_value()["oneOf"].as_array().unwrap();
         for form in forms {
             let name = form["properties"]["type"]["const"].as_str().unwrap();
-            let groups = EventGroup::ALL.into_iter();
-            let count = groups.filter(|group| group.names().contains(&name)).count();
+            let count = GROUPS.iter().filter(|names| names.contains(&name)).count();
             assert_eq!(count, 1, "{name}");
         }
         assert!(forms.len() > 30);
@@ -259,13 +229,11 @@ mod tests {
 
     #[test]
     fn each_group_reads_the_events_that_it_names() {
-        for group in EventGroup::ALL {
-            for name in group.names() {
-                let line = format!("{{\"type\":\"{name}\"}}");
-                let read = group.read(&mut serde_json::Deserializer::from_str(&line));
-                let refusal = read.map_or_else(|error| error.to_string(), |_| String::new());
-                assert!(!refusal.starts_with("unknown variant"), "{name}: {refusal}");
-            }
+        for name in GROUPS.concat() {
+            let line = format!("{{\"type\":\"{name}\"}}");
+            let read = super::read(name, &mut serde_json::Deserializer::from_str(&line));
+            let refusal = read.map_or_else(|error| error.to_string(), |_| String::new());
+            assert!(!refusal.starts_with("unknown variant"), "{name}: {refusal}");
         }
     }
 

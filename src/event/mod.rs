@@ -17,6 +17,8 @@ use std::borrow::Cow;
 use std::mem::discriminant;
 use std::sync::Arc;
 
+use derive_more::From;
+
 pub use crate::event::coordination::{CoordinationEvent, rejection_cause};
 pub use crate::event::delivery::{
     CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow, HunkCount,
@@ -33,7 +35,7 @@ use crate::spending::totals::{SpendingPhase, UsageKey, UsageTotals};
 
 /// An event of a run. Its JSON form is the content of a line of the event log and of the stream for
 /// scripts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, From, PartialEq)]
 pub enum Event {
     /// An event of the whole run.
     Run(RunEvent),
@@ -67,23 +69,17 @@ impl Event {
 
     /// Returns whether `other` is an event of the same name.
     pub fn is_same_kind(&self, other: &Self) -> bool {
+        fn are_same<E>(one: &E, other: &E) -> bool {
+            discriminant(one) == discriminant(other)
+        }
         match (self, other) {
-            (Event::Run(one), Event::Run(other)) => discriminant(one) == discriminant(other),
-            (Event::Model(one), Event::Model(other)) => discriminant(one) == discriminant(other),
-            (Event::Tool(one), Event::Tool(other)) => discriminant(one) == discriminant(other),
-            (Event::Subagent(one), Event::Subagent(other)) => {
-                discriminant(one) == discriminant(other)
-            }
-            (Event::Coordination(one), Event::Coordination(other)) => {
-                discriminant(one) == discriminant(other)
-            }
-            (Event::Delivery(one), Event::Delivery(other)) => {
-                discriminant(one) == discriminant(other)
-            }
-            (Event::Pipeline(one), Event::Pipeline(other)) => {
-                discriminant(one) == discriminant(other)
-            }
-            (one, other) => discriminant(one) == discriminant(other),
+            (Event::Run(one), Event::Run(other)) => are_same(one, other),
+            (Event::Model(one), Event::Model(other)) => are_same(one, other),
+            (Event::Tool(one), Event::Tool(other)) => are_same(one, other),
+            (Event::Subagent(one), Event::Subagent(other)) => are_same(one, other),
+            (Event::Coordination(one), Event::Coordination(other)) => are_same(one, other),
+            (Event::Delivery(one), Event::Delivery(other)) => are_same(one, other),
+            (one, other) => are_same(one, other),
         }
     }
 
@@ -208,47 +204,5 @@ impl Event {
         if let Some(ToolEvent::ToolCalled { agent, .. }) = self.as_tool_event() {
             totals.count_tool_call(agent);
         }
-    }
-}
-
-impl From<RunEvent> for Event {
-    fn from(event: RunEvent) -> Self {
-        Event::Run(event)
-    }
-}
-
-impl From<ModelEvent> for Event {
-    fn from(event: ModelEvent) -> Self {
-        Event::Model(event)
-    }
-}
-
-impl From<ToolEvent> for Event {
-    fn from(event: ToolEvent) -> Self {
-        Event::Tool(event)
-    }
-}
-
-impl From<SubagentEvent> for Event {
-    fn from(event: SubagentEvent) -> Self {
-        Event::Subagent(event)
-    }
-}
-
-impl From<CoordinationEvent> for Event {
-    fn from(event: CoordinationEvent) -> Self {
-        Event::Coordination(event)
-    }
-}
-
-impl From<DeliveryEvent> for Event {
-    fn from(event: DeliveryEvent) -> Self {
-        Event::Delivery(event)
-    }
-}
-
-impl From<PipelineEvent> for Event {
-    fn from(event: PipelineEvent) -> Self {
-        Event::Pipeline(event)
     }
 }

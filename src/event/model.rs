@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::VariantNames;
 
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
@@ -14,8 +15,9 @@ use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
 /// An event of an agent's requests to its models.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ModelEvent {
     /// A request to a model starts.
     ModelRequestStarted {
@@ -116,20 +118,6 @@ pub enum ModelEvent {
 }
 
 impl ModelEvent {
-    /// The names in the JSON form.
-    pub(super) const NAMES: &[&str] = &[
-        "model_request_started",
-        "text",
-        "reasoning",
-        "model_request_finished",
-        "replied",
-        "failed",
-        "retrying",
-        "rate_limited",
-        "model_fallback",
-        "context_compacted",
-    ];
-
     /// Creates the event for a piece of streamed output.
     pub fn from_piece(kind: ReplyTextKind, agent: AgentId, text: String) -> Self {
         match kind {

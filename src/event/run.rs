@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 
 use crate::check_results::CheckResult;
 use crate::error::ExitStatus;
@@ -12,8 +13,9 @@ use crate::id::AgentId;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 
 /// An event of the whole run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RunEvent {
     /// A coordination starts: the first one of the turn, or one after a restart.
     RunStarted {
@@ -132,28 +134,6 @@ pub enum RunEvent {
         /// The outcome in one sentence for people.
         summary: String,
     },
-}
-
-impl RunEvent {
-    /// The names in the JSON form.
-    pub(super) const NAMES: &[&str] = &[
-        "run_started",
-        "setup_started",
-        "baseline_started",
-        "baseline_checked",
-        "limit_met",
-        "coordination_restarted",
-        "sandbox_selected",
-        "instructions_read",
-        "skills_offered",
-        "memory_read",
-        "memory_saved",
-        "coordination_stopped",
-        "user_message",
-        "user_messages_shown",
-        "warning",
-        "run_ended",
-    ];
 }
 
 /// A skill that agents are offered.

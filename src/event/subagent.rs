@@ -2,10 +2,9 @@
 //! a subagent name its parent as the agent, because the parent is charged for it. Requests to the
 //! model outside the rounds are recorded as subagents too.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantNames};
 
 use crate::event::{ModelEvent, ToolEvent};
 use crate::id::{AgentId, SubagentId};
@@ -33,8 +32,9 @@ impl SeparateCall {
 pub const CRITERIA_SUBAGENT: &str = "criteria";
 
 /// An event of a subagent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SubagentEvent {
     /// An agent gave a part of its work to a subagent.
     SubagentStarted {
@@ -87,14 +87,6 @@ pub enum SubagentEvent {
 }
 
 impl SubagentEvent {
-    /// The values of `type` in the JSON form, one per variant.
-    pub(super) const NAMES: &[&str] = &[
-        "subagent_started",
-        "subagent_model",
-        "subagent_tool",
-        "subagent_finished",
-    ];
-
     /// Returns the occasion of the request outside the rounds that it is about, if it is about one.
     pub fn separate_call(&self) -> Option<SeparateCall> {
         let mut calls = [SeparateCall::Preparation, SeparateCall::Comparison].into_iter();
@@ -137,8 +129,9 @@ impl SubagentEvent {
 }
 
 /// How a subagent ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum SubagentStatus {
     /// It gave its result.
     Completed,
@@ -148,17 +141,6 @@ pub enum SubagentStatus {
     Timeout,
     /// Its parent stopped waiting for it.
     Cancelled,
-}
-
-impl fmt::Display for SubagentStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SubagentStatus::Completed => "completed",
-            SubagentStatus::Failed => "failed",
-            SubagentStatus::Timeout => "timeout",
-            SubagentStatus::Cancelled => "cancelled",
-        })
-    }
 }
 
 /// Which subagent an event is about: the call that started it, and its id.

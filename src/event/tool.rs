@@ -1,18 +1,19 @@
 //! The events of tool calls: the calls, approvals, hooks, progress and results.
 
-use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantNames};
 
 use crate::id::AgentId;
 use crate::tools::image::ModelImage;
 use crate::tools::task_plan::TaskPlan;
 
 /// An event of a tool call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ToolEvent {
     /// An agent called a tool, and the gate allowed or denied it.
     ToolCalled {
@@ -147,18 +148,6 @@ pub enum ToolEvent {
 }
 
 impl ToolEvent {
-    /// The names in the JSON form.
-    pub(super) const NAMES: &[&str] = &[
-        "tool_called",
-        "tool_finished",
-        "native_tool_call",
-        "plan_updated",
-        "approval_queued",
-        "approval",
-        "hook_ran",
-        "server_progress",
-    ];
-
     /// Returns the agent whose call it is. Progress of a server has none.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -198,12 +187,14 @@ pub enum InputChannel {
 }
 
 /// The answer to an approval request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ApprovalAnswer {
     /// Yes, this time.
     Once,
     /// Yes, and the same for the rest of the session.
+    #[strum(serialize = "for this session")]
     Session,
     /// Yes, and the same from now on in this project.
     Always,
@@ -211,19 +202,8 @@ pub enum ApprovalAnswer {
     No,
     /// No answer: there is no user, or the user did not answer in time. It counts as no.
     #[serde(rename = "nobody")]
+    #[strum(serialize = "no answer")]
     NoAnswer,
-}
-
-impl fmt::Display for ApprovalAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ApprovalAnswer::Once => "once",
-            ApprovalAnswer::Session => "for this session",
-            ApprovalAnswer::Always => "always",
-            ApprovalAnswer::No => "no",
-            ApprovalAnswer::NoAnswer => "no answer",
-        })
-    }
 }
 
 impl ApprovalAnswer {

@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::agent::user_messages::{UserMessageLog, UserMessageReceiver};
 use crate::check_results::CheckRequirement;
@@ -16,7 +17,7 @@ use crate::config::Config;
 use crate::config::checks::ChecksConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
-use crate::layout::RunLayout;
+use crate::layout::{RunLayout, RunName};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
 use crate::orchestrator::completed_turn::{CompletedTurn, TurnRecords};
@@ -75,49 +76,88 @@ const SERVER_LOGS: &str = "servers";
 /// The directory for what setup commands leave, within the user's home directory.
 const SETUPS: &str = ".massgen/setups";
 
-/// The input of a run.
-#[derive(Debug)]
-pub struct RunRequest {
-    /// The agents and the rules.
-    pub config: Config,
-    /// The paths of the run.
-    pub layout: RunLayout,
+/// What the runs of one invocation have in common, such as the stage runs of a pipeline.
+#[derive(Clone, Debug)]
+pub struct RunContext {
     /// The user's current directory.
     pub base: AbsPath,
-    /// The task as the user wrote it.
-    pub task: String,
-    /// The task as agents read it, with mentions replaced by paths.
-    pub question: Arc<str>,
     /// The paths that the prompts of the session opened, including this one.
     pub opened: Vec<OpenedPath>,
-    /// The session that the run continues; without one it begins one.
-    pub session: Option<Session>,
     /// The models of the agents.
     pub models: ModelsByAgent,
-    /// Receives the messages of the user to the agents.
-    pub messages: UserMessageReceiver,
-    /// The directory from which such messages are read, if there is one: no agent may write to it.
-    pub inbox: Option<AbsPath>,
     /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where the run's spans are sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
     /// How the run was started, for the records.
     pub invocation: RunInvocation,
+    /// What commands need to know about the massgen process.
+    pub host: HostEnvironment,
+    /// Where approval of calls is requested.
+    pub approvals: ApprovalConfig,
+    /// The directory from which messages of the user are read, if there is one: no agent may write
+    /// to it.
+    pub inbox: Option<AbsPath>,
+}
+
+/// The input of a run.
+#[derive(Debug)]
+pub struct RunRequest {
+    /// What it has in common with other runs of the invocation.
+    pub context: RunContext,
+    /// The agents and the rules.
+    pub config: Config,
+    /// The paths of the run.
+    pub layout: RunLayout,
+    /// The task as the user wrote it.
+    pub task: String,
+    /// The task as agents read it, with mentions replaced by paths.
+    pub question: Arc<str>,
+    /// The session that the run continues; without one it begins one.
+    pub session: Option<Session>,
+    /// Receives the messages of the user to the agents.
+    pub messages: UserMessageReceiver,
     /// The recording that a replay, which delivers nothing, or a resumed run follows.
     pub replay: Option<ReplayInput>,
     /// The interrupted turn, if the run resumes one.
     pub resumed: Option<ResumedTurn>,
-    /// What commands need to know about the massgen process.
-    pub host: HostEnvironment,
     /// Reviews the delivery before it is applied. `None` applies everything.
     pub reviewer: Option<Reviewer>,
-    /// Where approval of calls is requested.
-    pub approvals: ApprovalConfig,
     /// Whether the files of the agents are copied.
     pub snapshot_mode: SnapshotMode,
     /// Money that the run shares with others, if any.
     pub shared_budget: Option<Arc<dyn SharedBudget>>,
+}
+
+/// Returns the name of a new run.
+pub fn new_run_name() -> RunName {
+    RunName::new(Uuid::new_v4().as_fields().0)
+}
+
+impl RunRequest {
+    /// Returns the request for a new run of a session of its own, which nobody reviews.
+    pub fn new(
+        context: RunContext,
+        config: Config,
+        layout: RunLayout,
+        task: String,
+        question: Arc<str>,
+    ) -> Self {
+        Self {
+            context,
+            config,
+            layout,
+            task,
+            question,
+            session: None,
+            messages: UserMessageReceiver::default(),
+            replay: None,
+            resumed: None,
+            reviewer: None,
+            snapshot_mode: SnapshotMode::Copied,
+            shared_budget: None,
+        }
+    }
 }
 
 /// Tokens by which the user ends a run.
@@ -172,19 +212,21 @@ impl RunExecution {
     /// Creates the directories, assembles the team, and opens session and records. No model is
     /// asked.
     pub fn prepare(mut request: RunRequest, shutdown: ShutdownSignal) -> Result<Self> {
-        prepare_state_dir(&request.layout.state, request.layout.directories())?;
         let turns = request.session.as_ref().map(Session::previous_turns);
         let earlier_workspaces = previous_workspaces(turns.unwrap_or_default());
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
-        let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
-        let mut state =
-            InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
+        let redactor = request.context.redactor.clone();
+        let session = match request.session.take() {
+            Some(session) => session,
+            None => Session::begin(&request.layout.sessions, redactor.clone())?,
+        };
+        let (resumed, models) = (request.resumed.as_ref(), &request.context.models);
+        let mut state = InitialTurnState::from_resumed(resumed, &team, models);
         state.forget_conflicts(&session, &request.config);
         let (sender, events) = mpsc::channel(events_waiting_max(&team));
-        let approvals = request.approval_broker(&sender, &shutdown, &state.events);
-        request.protect_user_channels(&team, &approvals)?;
+        let approvals = request.approval_broker(&team, &sender, &shutdown, &state.events)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let task = task_prompt(&request.question, &session, &prepared.environments);
         let paths = request.record_paths(&session)?;
@@ -201,10 +243,11 @@ impl RunExecution {
         state.discard_overlays(&team)?;
         let recordings = ReplyRecordings::validate(&request.config)?;
         let snapshots = request.snapshot_store(&mut workspaces)?;
+        let context = request.context;
         let turn_context = TurnContext {
-            cwd: request.base,
-            config: request.invocation.config_path.clone(),
-            opened: request.opened,
+            cwd: context.base,
+            config: context.invocation.config_path.clone(),
+            opened: context.opened,
         };
         let input = RecordContext {
             config: &request.config,
@@ -212,17 +255,17 @@ impl RunExecution {
             session: &session,
             turn_context: &turn_context,
             task: &request.task,
-            redactor: &request.redactor,
+            redactor: &redactor,
         };
-        let (recorder, log) = input.open_records(paths, request.resumed, request.invocation)?;
+        let (recorder, log) = input.open_records(paths, request.resumed, context.invocation)?;
         let vendors = ProviderNames::from_config(&request.config);
-        let begin_telemetry = |settings| RunTelemetry::begin(settings, vendors, request.redactor);
+        let begin_telemetry = |settings| RunTelemetry::begin(settings, vendors, redactor);
         let turn = PreparedTurn {
             snapshots,
             ledger: ledger(&request.config, state.usage, request.shared_budget),
             config: request.config,
             team,
-            models: request.models,
+            models: context.models,
             task,
             cwd: turn_context.cwd.to_string().into(),
             messages: user_message_log(request.messages, request.replay.as_ref()),
@@ -236,7 +279,7 @@ impl RunExecution {
         Ok(Self {
             turn,
             recorder,
-            telemetry: request.telemetry.map(begin_telemetry),
+            telemetry: context.telemetry.map(begin_telemetry),
             records: TurnRecords {
                 session,
                 turn_context,
@@ -251,7 +294,7 @@ impl RunExecution {
             opening_events: [state.first_events, prepared.events].concat(),
             abort: shutdown.immediate,
             park: shutdown.park,
-            inbox: request.inbox,
+            inbox: context.inbox,
             _workspaces: workspaces,
             _diagnostic_log: log,
         })
@@ -340,16 +383,6 @@ fn events_waiting_max(team: &AgentTeam) -> usize {
     EVENTS_WAITING_MAX.saturating_add(team.members.len())
 }
 
-/// Returns the session that the run continues, or begins one.
-fn session_or_new(
-    session: Option<Session>,
-    layout: &RunLayout,
-    redactor: &Redactor,
-) -> Result<Session> {
-    let begin_session = || Session::begin(&layout.sessions, redactor.clone());
-    session.map_or_else(begin_session, Ok)
-}
-
 fn task_prompt(
     question: &Arc<str>,
     session: &Session,
@@ -381,9 +414,10 @@ struct PreparedEnvironments {
 }
 
 impl RunRequest {
-    /// Opens the workspaces of the run: those of the interrupted run, or new ones that are
-    /// initialized from `seed`.
+    /// Creates the directories of the run, and opens its workspaces: those of the interrupted run, or
+    /// new ones that are initialized from `seed`.
     fn open_workspaces(&self, seed: Option<&AbsPath>) -> Result<Vec<RunWorkspace>> {
+        prepare_state_dir(&self.layout.state, self.layout.directories())?;
         match self.resumed {
             None => create_workspaces(&self.config, &self.layout, seed),
             Some(_) => reopen_workspaces(&self.layout),
@@ -393,39 +427,19 @@ impl RunRequest {
     /// Returns what keeps the winner's notes, which are based on those in `seed`, if the config
     /// asks for it.
     fn memory_keeper(&self, seed: Option<&AbsPath>) -> Option<MemoryKeeper> {
-        let keeper = || MemoryKeeper::new(&self.layout, self.redactor.clone(), seed.cloned());
+        let keeper =
+            || MemoryKeeper::new(&self.layout, self.context.redactor.clone(), seed.cloned());
         self.keeps_memory().then(keeper)
-    }
-
-    /// Returns the facts for the processes of the run. After a setup, no home directory is that of
-    /// the last turn.
-    fn host(&self) -> HostEnvironment {
-        let sandboxes = self.host.session_sandboxes.as_ref();
-        HostEnvironment {
-            session_sandboxes: sandboxes
-                .filter(|_| self.config.checks.setup.is_none())
-                .cloned(),
-            ..self.host.clone()
-        }
-    }
-
-    /// Rejects a team that could write to the socket of approvals or to the inbox of messages.
-    fn protect_user_channels(&self, team: &AgentTeam, approvals: &ApprovalBroker) -> Result<()> {
-        team.protect_socket(approvals)?;
-        match &self.inbox {
-            Some(inbox) => team.protect_directory(inbox, "the inbox of messages"),
-            None => Ok(()),
-        }
     }
 
     /// Assembles the team, with the paths that prompts opened and the `workspaces` of earlier
     /// turns.
     fn assemble_team(&self, workspaces: &[AbsPath]) -> Result<AgentTeam> {
         let inherited = InheritedPaths {
-            opened: &self.opened,
+            opened: &self.context.opened,
             workspaces,
-            home: self.host.home.as_ref(),
-            own_files: &self.invocation.own_files,
+            home: self.context.host.home.as_ref(),
+            own_files: &self.context.invocation.own_files,
         };
         let is_replay = self.replay.is_some() && self.resumed.is_none();
         let delivery_access = if is_replay {
@@ -436,7 +450,7 @@ impl RunRequest {
         let team = AgentTeam::assemble(
             &self.config,
             &self.layout,
-            &self.base,
+            &self.context.base,
             inherited,
             delivery_access,
         )?
@@ -464,37 +478,48 @@ impl RunRequest {
     }
 
     /// Creates the broker that requests approvals. Requests whose answers are in `recorded_events`
-    /// are not repeated.
+    /// are not repeated. Rejects a team that could write to the socket of approvals or to the inbox
+    /// of messages.
     fn approval_broker(
         &self,
+        team: &AgentTeam,
         events: &Sender<QueuedEvent>,
         shutdown: &ShutdownSignal,
         recorded_events: &[Event],
-    ) -> ApprovalBroker {
-        ApprovalBroker::new(
-            self.approvals.clone(),
-            &self.base,
+    ) -> Result<ApprovalBroker> {
+        let broker = ApprovalBroker::new(
+            self.context.approvals.clone(),
+            &self.context.base,
             events,
             &shutdown.graceful,
             recorded_events,
-        )
+        );
+        team.protect_socket(&broker)?;
+        if let Some(inbox) = &self.context.inbox {
+            team.protect_directory(inbox, "the inbox of messages")?;
+        }
+        Ok(broker)
     }
 
     /// Creates the directory for massgen's versions of files that the user changes during the run,
     /// and the environments of the team's processes. If that fails, the session ends with nothing
     /// saved.
     fn prepare_environments(
-        &self,
+        &mut self,
         team: &AgentTeam,
         session: Session,
     ) -> Result<(Session, PreparedEnvironments)> {
+        if self.config.checks.setup.is_some() {
+            // After a setup, no home directory is that of the last turn.
+            self.context.host.session_sandboxes = None;
+        }
         let prepare = || -> Result<PreparedEnvironments> {
             let conflicts_dir = existing_directory(&session.create_conflicts_dir()?)?;
             let conflicts = ConflictPolicy::from_now(conflicts_dir)?;
-            team.validate_hooks(&self.host)?;
-            team.validate_programs(&self.host.env)?;
+            team.validate_hooks(&self.context.host)?;
+            team.validate_programs(&self.context.host.env)?;
             let specs = team.environment_specs();
-            let environments = AgentEnvironments::prepare(specs, &self.layout, &self.host())?;
+            let environments = AgentEnvironments::prepare(specs, &self.layout, &self.context.host)?;
             let mut events = environments.sandbox_events();
             let check_warning = validate_checks(&environments, team.checks())?;
             events.extend(check_warning.map(|message| Event::Run(RunEvent::Warning { message })));
@@ -530,9 +555,9 @@ impl RunRequest {
     ) -> ServerContext {
         ServerContext {
             logs: paths.log().join(SERVER_LOGS),
-            redactor: self.redactor.clone(),
-            tokens: self.host.home.as_ref().map(TokenFile::in_home),
-            packages: self.host.home.as_ref().map(PackageStore::in_home),
+            redactor: self.context.redactor.clone(),
+            tokens: self.context.host.home.as_ref().map(TokenFile::in_home),
+            packages: self.context.host.home.as_ref().map(PackageStore::in_home),
             events: Some(events.downgrade()),
         }
     }
@@ -566,10 +591,10 @@ impl RunRequest {
             &self.layout,
             paths.name(),
             self.config.agents.len(),
-            &self.host.executable,
-            &self.host.env,
+            &self.context.host.executable,
+            &self.context.host.env,
         );
-        match (&self.config.checks.setup, &self.host.home) {
+        match (&self.config.checks.setup, &self.context.host.home) {
             (Some(line), Some(home)) => overlays.with_setup(line, home.join(SETUPS)),
             (Some(line), None) => overlays.with_setup(line, self.layout.sandboxes.clone()),
             (None, _) => overlays,

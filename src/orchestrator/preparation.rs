@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use crate::agent::budget::AgentBudget;
 use crate::agent::compaction_trigger::CompactionTrigger;
-use crate::agent::separate_requests::{AskedAgent, SeparateConversations, SeparateRequest};
+use crate::agent::separate_requests::{SeparateConversations, SeparateRequest};
 use crate::config::preparation::{
     GeneratedCriteriaConfig, ParaphraseConfig, PersonaConfig, PreparationConfig,
 };
@@ -155,16 +154,15 @@ impl PreparedTurn {
             .ok_or_else(|| Error::bug("a team has no member"))?;
         let models = self.models.get(&member.id).cloned().unwrap_or_default();
         let recorded_conversations = &self.recorded_conversations;
-        let agent = AskedAgent {
-            models: self.team.launchable_models(member, models)?,
-            steps_max: member.config.steps_per_round_max,
-            budget: AgentBudget::new(member.id.clone(), Arc::clone(&self.ledger)),
-            compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
-            recorded: recorded_conversations.subagents_of_next(&member.id, call.id()),
-            events: self.events.clone(),
-            id: member.id.clone(),
-        };
-        Ok(agent.conversations())
+        Ok(SeparateConversations::new(
+            member.id.clone(),
+            self.team.launchable_models(member, models)?,
+            member.config.steps_per_round_max,
+            Arc::clone(&self.ledger),
+            CompactionTrigger::new(&self.config.orchestrator),
+            recorded_conversations.subagents_of_next(&member.id, call.id()),
+            self.events.clone(),
+        ))
     }
 
     fn add_to_first_message(&mut self, agent: AgentNumber, text: &str) {

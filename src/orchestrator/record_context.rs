@@ -14,7 +14,7 @@ use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Session, TurnContext};
 
 /// Command line and config with which a run was started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunInvocation {
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,

@@ -10,7 +10,7 @@ use crate::roles::sections::open_questions;
 
 impl PipelineRun {
     fn reviewer(&self) -> Option<&Reviewer> {
-        match &self.context.approvals.channel {
+        match &self.context.run.approvals.channel {
             ApprovalChannel::Terminal(reviewer) => Some(reviewer),
             ApprovalChannel::Unavailable | ApprovalChannel::Socket(_) => None,
         }

@@ -54,7 +54,7 @@ impl PipelineRun {
             };
             let log_dir = &turn.metadata.log_dir;
             // Its records may have been removed.
-            let run = runs::find(&log_dir.to_string(), log_dir, &self.context.base);
+            let run = runs::find(&log_dir.to_string(), log_dir, &self.context.run.base);
             let mut events = run.map_or_else(|_| Ok(Vec::new()), |run| read_events(&run))?;
             complete_replies(events.iter_mut());
             let conversation = RecordedConversations::from_events(&events)

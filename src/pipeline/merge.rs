@@ -425,7 +425,10 @@ impl PipelineRun {
             files: CheckedWorkspace::Tree,
         };
         let checked_agents = BTreeMap::from([(agent.clone(), checked_agent)]);
-        let (executable, env) = (&self.context.host.executable, &self.context.host.env);
+        let (executable, env) = (
+            &self.context.run.host.executable,
+            &self.context.run.host.env,
+        );
         let overlays = OverlayFactory::new(&layout, CHECKS_DIRECTORY, 1, executable, env);
         Ok((
             CheckRunner::new(&self.config.checks, checked_agents, overlays),
@@ -449,7 +452,7 @@ impl PipelineRun {
             checks: vec![spec],
             ..EnvironmentSpecs::default()
         };
-        let environments = AgentEnvironments::prepare(specs, &layout, &self.context.host)?;
+        let environments = AgentEnvironments::prepare(specs, &layout, &self.context.run.host)?;
         Ok(CheckSetup {
             environments,
             grants,

@@ -34,12 +34,8 @@ use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
-use crate::mentions::opened_paths::OpenedPath;
-use crate::orchestrator::approvals::ApprovalConfig;
-use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::execution::ShutdownSignal;
-use crate::orchestrator::record_context::RunInvocation;
-use crate::orchestrator::{FinalAnswer, ModelsByAgent};
+use crate::orchestrator::execution::{RunContext, ShutdownSignal};
+use crate::orchestrator::{FinalAnswer, TurnResult};
 use crate::path::AbsPath;
 use crate::pipeline::events::PipelineEvents;
 use crate::pipeline::merge::StageMerger;
@@ -55,8 +51,6 @@ use crate::roles::progress::{NextStep, PipelineEnd, next_step};
 use crate::roles::{PipelineSpec, PipelineStage};
 use crate::spending::totals::UsageTotals;
 use crate::text::single_line;
-use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
-use crate::world::store::redact::Redactor;
 
 /// Maximum length of a message of the user in a warning, in characters.
 const MESSAGE_CHARS_SHOWN_MAX: usize = 100;
@@ -64,28 +58,12 @@ const MESSAGE_CHARS_SHOWN_MAX: usize = 100;
 /// The models of a pipeline, and what it needs of the process and of its user.
 #[derive(Debug)]
 pub struct PipelineContext {
-    /// The user's current directory.
-    pub base: AbsPath,
+    /// What its stage runs have in common; the models are those of all agents.
+    pub run: RunContext,
     /// The directory that contains massgen's state directory.
     pub state_parent: AbsPath,
-    /// The paths that the user's prompt opened.
-    pub opened: Vec<OpenedPath>,
-    /// The models of all agents.
-    pub models: ModelsByAgent,
-    /// Removes the secrets that the records must never hold.
-    pub redactor: Redactor,
-    /// Where spans are sent, if anywhere.
-    pub telemetry: Option<TelemetrySettings>,
-    /// How the pipeline was started, for the records.
-    pub invocation: RunInvocation,
-    /// What commands need to know about the massgen process.
-    pub host: HostEnvironment,
-    /// Where approval of calls is requested.
-    pub approvals: ApprovalConfig,
     /// Receives the messages of the user to the agents.
     pub messages: UserMessageReceiver,
-    /// The directory from which such messages are read, if there is one: no agent may write to it.
-    pub inbox: Option<AbsPath>,
     /// The user's answers to questions about the task, if they were given in advance.
     pub answers: Option<String>,
     /// What the user should know at the start and was not told yet, one sentence each.
@@ -105,17 +83,6 @@ pub struct PipelineRun {
     /// The sandbox reports that have been emitted.
     reported_sandboxes: Mutex<BTreeSet<String>>,
     messages: MessageRouter,
-}
-
-/// Result of a pipeline.
-#[derive(Debug)]
-pub struct PipelineResult {
-    /// The exit status of the process.
-    pub status: ExitStatus,
-    /// One sentence for the user.
-    pub summary: String,
-    /// The answer of its last role, if there is one.
-    pub answer: Option<FinalAnswer>,
 }
 
 /// Reason why a pipeline stops.
@@ -144,7 +111,7 @@ impl PipelineRun {
             .clone()
             .ok_or_else(|| Error::bug("the config has no pipeline"))?;
         reject_unsupported_agents(&config, &workflow.pipeline.stages)?;
-        let redactor = context.redactor.clone();
+        let redactor = context.run.redactor.clone();
         let events = PipelineEvents::open(&repository.dir, redactor, events)?;
         let messages = MessageRouter::new(events.earlier_message_count());
         Ok(Self {
@@ -162,7 +129,7 @@ impl PipelineRun {
 
     /// Runs the pipeline to its end. A failure of a role is part of the result; an error means that
     /// the pipeline could not continue at all.
-    pub async fn run(mut self) -> Result<PipelineResult> {
+    pub async fn run(mut self) -> Result<TurnResult> {
         let mut incoming = std::mem::take(&mut self.context.messages);
         let result = tokio::select! {
             result = self.run_stages() => result,
@@ -174,7 +141,7 @@ impl PipelineRun {
         result
     }
 
-    async fn run_stages(&self) -> Result<PipelineResult> {
+    async fn run_stages(&self) -> Result<TurnResult> {
         self.load_usage()?;
         self.emit_start().await;
         self.validate_checks().await?;
@@ -253,7 +220,7 @@ impl PipelineRun {
             question,
             agents: self.working_agents(),
             restart: 0,
-            cwd: Some(self.context.base.to_string().into()),
+            cwd: Some(self.context.run.base.to_string().into()),
         });
         self.events.emit(event).await;
         for message in self.context.notes.clone() {
@@ -445,7 +412,7 @@ impl PipelineRun {
     }
 
     /// Emits the end, and returns the result.
-    async fn conclude(&self, stop: PipelineStop) -> Result<PipelineResult> {
+    async fn conclude(&self, stop: PipelineStop) -> Result<TurnResult> {
         let name = self.repository.dir.name();
         let journal = self.repository.journal().await?;
         let last_merge = journal
@@ -486,10 +453,11 @@ impl PipelineRun {
             summary: summary.clone(),
         });
         self.events.emit(end_event).await;
-        Ok(PipelineResult {
+        Ok(TurnResult {
             status: stop.status,
             summary,
             answer,
+            rows: Vec::new(),
         })
     }
 }

@@ -4,18 +4,14 @@
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use crate::agent::user_messages::{UserMessage, UserMessageReceiver, user_message_channel};
+use crate::agent::user_messages::{UserMessage, user_message_channel};
 use crate::config::Config;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::execution::{RunExecution, RunRequest};
-use crate::orchestrator::recorded_messages::RecordedMessages;
-use crate::orchestrator::replay_order::ReplayInput;
+use crate::orchestrator::execution::{RunContext, RunExecution, RunRequest, new_run_name};
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
@@ -159,12 +155,9 @@ impl PipelineRun {
                 let config = self.stage_config(stage_run, &checkouts)?;
                 let sessions = self.sessions(&stage_run.instance, stage_run.task.attempt());
                 let messages = self.earlier_messages(&sessions)?;
-                let session = Session::begin(&sessions, self.context.redactor.clone())?;
-                let session = session.after(self.earlier_conversation(stage_run)?);
-                let request = RunRequest {
-                    session: Some(session),
-                    ..self.run_request(stage_run, config)?
-                };
+                let session = Session::begin(&sessions, self.context.run.redactor.clone())?;
+                let mut request = self.run_request(stage_run, config, new_run_name())?;
+                request.session = Some(session.after(self.earlier_conversation(stage_run)?));
                 (request, messages)
             }
         };
@@ -264,7 +257,7 @@ impl PipelineRun {
                 continue;
             };
             let log_dir = &turn.metadata.log_dir;
-            let run = runs::find(&log_dir.to_string(), log_dir, &self.context.base)?;
+            let run = runs::find(&log_dir.to_string(), log_dir, &self.context.run.base)?;
             if let RunEnd::Answered { .. } = run_end(&read_events(&run)?) {
                 return Ok(EarlierRun::Answered {
                     agent: turn.metadata.winning_agent,
@@ -376,6 +369,7 @@ impl PipelineRun {
         for id in &stage_run.stage.agents {
             let model = self
                 .context
+                .run
                 .models
                 .get(id)
                 .ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
@@ -393,31 +387,23 @@ impl PipelineRun {
         format!("[{name}, iteration {iteration}] {task}")
     }
 
-    /// Returns the request for a new run.
-    fn run_request(&self, stage_run: &StageRun<'_>, config: Config) -> Result<RunRequest> {
-        let run = RunName::new(Uuid::new_v4().as_fields().0);
-        let context = &self.context;
-        Ok(RunRequest {
-            layout: RunLayout::plan(&config, &self.context.state_parent, run),
-            config,
-            base: self.context.base.clone(),
-            task: self.heading(&stage_run.instance),
-            question: Arc::from(stage_run.task.question()),
-            opened: self.context.opened.clone(),
-            session: None,
+    /// Returns the request for a new run with the name `run`.
+    fn run_request(
+        &self,
+        stage_run: &StageRun<'_>,
+        config: Config,
+        run: RunName,
+    ) -> Result<RunRequest> {
+        let layout = RunLayout::plan(&config, &self.context.state_parent, run);
+        let context = RunContext {
             models: self.models(stage_run)?,
-            messages: UserMessageReceiver::default(),
-            inbox: context.inbox.clone(),
-            redactor: context.redactor.clone(),
-            telemetry: context.telemetry.clone(),
-            invocation: context.invocation.clone(),
-            replay: None,
-            resumed: None,
-            host: context.host.clone(),
-            reviewer: None,
-            approvals: context.approvals.clone(),
+            ..self.context.run.clone()
+        };
+        let task = self.heading(&stage_run.instance);
+        let question = Arc::from(stage_run.task.question());
+        Ok(RunRequest {
             snapshot_mode: SnapshotMode::InPlace,
-            shared_budget: None,
+            ..RunRequest::new(context, config, layout, task, question)
         })
     }
 
@@ -431,29 +417,12 @@ impl PipelineRun {
     ) -> Result<RunRequest> {
         let resume_state = ResumeState::read(&interrupted_run.run)?;
         let stored_session = sessions::find(&interrupted_run.metadata.session_id, sessions)?;
-        let session = Session::resume_turn(
-            stored_session,
-            interrupted_run.turn,
-            self.context.redactor.clone(),
-        )?;
-        let question = resume_state.question();
-        let request = self.run_request(stage_run, config)?;
-        Ok(RunRequest {
-            layout: RunLayout::plan(
-                &request.config,
-                &self.context.state_parent,
-                resume_state.name,
-            ),
-            session: Some(session.after(self.earlier_conversation(stage_run)?)),
-            question: question.unwrap_or(request.question),
-            replay: Some(ReplayInput {
-                messages: RecordedMessages::from_events(resume_state.resumed_turn.events()),
-                coordinations: resume_state.coordinations,
-                divergence: CancellationToken::new(),
-            }),
-            resumed: Some(resume_state.resumed_turn),
-            ..request
-        })
+        let redactor = self.context.run.redactor.clone();
+        let session = Session::resume_turn(stored_session, interrupted_run.turn, redactor)?;
+        let session = session.after(self.earlier_conversation(stage_run)?);
+        let mut request = self.run_request(stage_run, config, resume_state.name)?;
+        resume_state.resume_in(&mut request, session);
+        Ok(request)
     }
 
     /// Returns whether an event is new: the sandbox report of an agent is the same in every stage
@@ -474,7 +443,7 @@ impl PipelineRun {
     async fn execute(
         &self,
         stage_run: &StageRun<'_>,
-        request: RunRequest,
+        mut request: RunRequest,
         earlier_messages: Vec<UserMessage>,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
         let (role, limits) = (&stage_run.instance.name, request.config.limits);
@@ -485,10 +454,7 @@ impl PipelineRun {
             .map(|agent| agent.id.clone())
             .collect();
         let (sender, messages) = user_message_channel(agents.iter().cloned());
-        let request = RunRequest {
-            messages,
-            ..request
-        };
+        request.messages = messages;
         let run = RunExecution::prepare(request, self.shutdown.clone())?;
         let log_dir = run.output_paths().log_dir;
         self.repository.dir.record_run(&log_dir)?;

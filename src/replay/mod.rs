@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use crate::agent::user_messages::UserMessageReceiver;
 use crate::backend::available_model::AvailableModel;
 use crate::backend::rate_limit::ModelRateLimiter;
 use crate::backend::scripted::script::ScriptedReplies;
@@ -23,15 +21,16 @@ use crate::config::vendors::file_input::ModelFileInput;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::layout::{AgentWorkspace, RunLayout, RunName, WorkspaceOwner};
+use crate::layout::{AgentWorkspace, RunLayout, WorkspaceOwner};
 use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::ApprovalConfig;
 use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal};
+use crate::orchestrator::execution::{
+    RunContext, RunExecution, RunRequest, ShutdownSignal, new_run_name,
+};
 use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;
-use crate::orchestrator::snapshots::SnapshotMode;
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
 use crate::replay::compare::{
@@ -42,7 +41,6 @@ use crate::replay::playback::{
     PlaybackBackend, PlaybackCancellation, SubagentReplies, subagent_replies,
 };
 use crate::replay::record::RecordedRun;
-use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
 use crate::world::store::scratch::ScratchDir;
@@ -119,7 +117,7 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
         (agent.id.clone(), workspace)
     });
     RunLayout {
-        run: RunName::new(Uuid::new_v4().as_fields().0),
+        run: new_run_name(),
         state: state.clone(),
         workspaces: workspaces.collect(),
         temp_workspaces: scratch.join("temp_workspaces"),
@@ -182,43 +180,32 @@ fn run_request(
     let question = record.question();
     let mut messages = RecordedMessages::from_events(&record.events);
     messages.divergence = Some(divergence.clone());
-    RunRequest {
-        messages: UserMessageReceiver::default(),
-        inbox: None,
-        layout,
-        question,
-        models: models(
-            record.replies,
-            subagent_replies(&record.events),
-            &record.plan.conversations,
-            moves,
-            &cancellation,
-        ),
-        replay: Some(ReplayInput {
-            coordinations: record.plan.coordinations,
-            messages,
-            divergence,
-        }),
-        resumed: None,
-        opened: record.opened,
-        approvals: ApprovalConfig::default(),
-        session: None,
-        config: record.config,
+    let models = models(
+        record.replies,
+        subagent_replies(&record.events),
+        &record.plan.conversations,
+        moves,
+        &cancellation,
+    );
+    let context = RunContext {
         base: record.cwd,
-        task: record.task,
+        opened: record.opened,
+        models,
         redactor: Redactor::default(),
         telemetry: None,
-        invocation: RunInvocation {
-            config_path: None,
-            config_text: None,
-            own_files: Vec::new(),
-            arguments: Vec::new(),
-            detail: LogDetail::Plain,
-        },
+        invocation: RunInvocation::default(),
         host: host_environment,
-        reviewer: None,
-        snapshot_mode: SnapshotMode::Copied,
-        shared_budget: None,
+        approvals: ApprovalConfig::default(),
+        inbox: None,
+    };
+    let replay = ReplayInput {
+        coordinations: record.plan.coordinations,
+        messages,
+        divergence,
+    };
+    RunRequest {
+        replay: Some(replay),
+        ..RunRequest::new(context, record.config, layout, record.task, question)
     }
 }
 

@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunName;
-use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding};
+use crate::orchestrator::execution::RunRequest;
+use crate::orchestrator::recorded_messages::RecordedMessages;
+use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding, ReplayInput};
 use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
@@ -224,8 +227,22 @@ impl ResumeState {
         self.resumed_turn.log.truncate(end)
     }
 
+    /// Makes `request` resume the run in `session`.
+    pub fn resume_in(self, request: &mut RunRequest, session: Session) {
+        if let Some(question) = self.question() {
+            request.question = question;
+        }
+        request.session = Some(session);
+        request.replay = Some(ReplayInput {
+            messages: RecordedMessages::from_events(self.resumed_turn.events()),
+            coordinations: self.coordinations,
+            divergence: CancellationToken::new(),
+        });
+        request.resumed = Some(self.resumed_turn);
+    }
+
     /// Returns the task as the agents read it, if the run recorded it.
-    pub fn question(&self) -> Option<Arc<str>> {
+    fn question(&self) -> Option<Arc<str>> {
         self.resumed_turn.events().find_map(|event| {
             let Event::Run(RunEvent::RunStarted { question, .. }) = event else {
                 return None;

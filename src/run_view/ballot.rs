@@ -39,6 +39,9 @@ pub struct BallotAnswer {
     pub content: Arc<str>,
     /// Whether the agent's workspace had files, which were saved with it.
     pub has_files: bool,
+    /// The directory in which they were saved.
+    #[serde(skip)]
+    pub snapshot: Option<String>,
     /// When it was given, in milliseconds after the start of the run.
     pub at_ms: u64,
     /// The results of the config's checks.
@@ -161,6 +164,7 @@ impl BallotView {
                         agent: agent.clone(),
                         content: Arc::clone(content),
                         has_files: snapshot.is_some(),
+                        snapshot: snapshot.clone(),
                         at_ms: at.elapsed_ms,
                         checks: check_results.clone(),
                         plan: plan.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use crate::error::ExitStatus;
 use crate::id::AgentId;
@@ -12,8 +13,9 @@ use crate::spending::totals::RequestTotals;
 pub const MESSAGES_KEPT_MAX: usize = 256;
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RunPhase {
     /// No agent works yet.
     #[default]
@@ -31,13 +33,7 @@ pub enum RunPhase {
 impl RunPhase {
     /// Returns the phase in one word for people.
     pub fn word(self) -> &'static str {
-        match self {
-            RunPhase::Starting => "starting",
-            RunPhase::Coordinating => "coordinating",
-            RunPhase::Presenting => "presenting",
-            RunPhase::Delivering => "delivering",
-            RunPhase::Ended => "ended",
-        }
+        self.into()
     }
 }
 

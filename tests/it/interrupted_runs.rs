@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, pending};
 use futures_util::{StreamExt as _, stream};
-use massgen::agent::user_messages::UserMessageReceiver;
 use massgen::backend::available_model::AvailableModel;
 use massgen::backend::rate_limit::ModelRateLimiter;
 use massgen::backend::{Backend, BackendError, ModelRequest, ReplyEvent};
@@ -18,12 +17,10 @@ use massgen::error::{Error, ErrorKind};
 use massgen::event::{Event, ModelEvent};
 use massgen::layout::{RunLayout, RunName};
 use massgen::orchestrator::approvals::ApprovalConfig;
-use massgen::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal};
+use massgen::orchestrator::execution::{RunContext, RunExecution, RunRequest, ShutdownSignal};
 use massgen::orchestrator::record_context::RunInvocation;
-use massgen::orchestrator::snapshots::SnapshotMode;
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
-use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::event_log;
 use massgen::world::store::redact::Redactor;
 use serde_json::Value;
@@ -85,34 +82,25 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         .iter()
         .map(|agent| (agent.id.clone(), vec![model.clone()]));
     let base = AbsPath::new(dir.path().canonicalize().unwrap()).unwrap();
-    let order = RunRequest {
-        layout: RunLayout::plan(&config, &base, RunName::new(1)),
+    let layout = RunLayout::plan(&config, &base, RunName::new(1));
+    let context = RunContext {
         models: models.collect(),
-        messages: UserMessageReceiver::default(),
         inbox: None,
         redactor: Redactor::default(),
         opened: Vec::new(),
-        session: None,
-        question: Arc::from("what?"),
-        task: "what?".to_owned(),
         base,
-        invocation: RunInvocation {
-            config_path: None,
-            config_text: None,
-            own_files: Vec::new(),
-            arguments: Vec::new(),
-            detail: LogDetail::Plain,
-        },
+        invocation: RunInvocation::default(),
         telemetry: None,
-        replay: None,
-        resumed: None,
-        config,
         host: machine(),
-        reviewer: None,
         approvals: ApprovalConfig::default(),
-        snapshot_mode: SnapshotMode::Copied,
-        shared_budget: None,
     };
+    let order = RunRequest::new(
+        context,
+        config,
+        layout,
+        "what?".to_owned(),
+        Arc::from("what?"),
+    );
     RunExecution::prepare(order, stop).unwrap()
 }
 

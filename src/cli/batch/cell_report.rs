@@ -12,11 +12,10 @@ use crate::check_results::CheckResult;
 use crate::cli::batch::cell_run::logs_directory;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{CheckedTree, DeliveryEvent, Event, ModelEvent, RunEvent};
+use crate::event::{Event, ModelEvent, RunEvent};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::spending::money::Money;
-use crate::spending::totals::UsageTotals;
 use crate::world::io::clock;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
@@ -62,16 +61,19 @@ impl CellRunReport {
         if let Some(run) = last_run
             && run.has_log()?
         {
-            records.start = run.metadata().map(|metadata| RunStart {
-                session_id: metadata.session_id,
-                log_dir: run.log().to_string(),
-                task: run
-                    .manifest()
-                    .map_or_else(|_| String::new(), |manifest| manifest.task),
-            });
+            records.builder = run
+                .metadata()
+                .map(|metadata| RunStart {
+                    session_id: metadata.session_id,
+                    log_dir: run.log().to_string(),
+                    task: run
+                        .manifest()
+                        .map_or_else(|_| String::new(), |manifest| manifest.task),
+                })
+                .map_or_else(ResultBuilder::default, ResultBuilder::new);
             for entry in run.events()?.intact_entries() {
                 if let Some(event) = entry?.event {
-                    records.add(event);
+                    records.add(&event);
                 }
             }
         }
@@ -91,43 +93,31 @@ impl CellRunReport {
     }
 }
 
-/// What the log of a run says.
+/// What the records of a run contain.
 #[derive(Debug, Default)]
 struct RunRecords {
-    start: Option<RunStart>,
-    events: Vec<Event>,
-    usage: UsageTotals,
-    /// The exit status of the run, if it recorded its end.
+    builder: ResultBuilder,
+    warnings: Vec<String>,
+    /// The recorded exit status.
     recorded_status: Option<ExitStatus>,
-    /// The agents whose requests are retried.
+    /// The agents whose last request is being repeated.
     retrying_agents: BTreeSet<AgentId>,
+    /// Whether the requests of an agent failed after all repetitions.
     did_endpoints_fail: bool,
-    /// The results of the checks after the last delivery, by name.
-    delivery_checks: BTreeMap<String, CheckResult>,
     /// How long the run worked, without the time between two attempts at the cell.
     run_time: Duration,
 }
 
 impl RunRecords {
-    fn add(&mut self, event: Event) {
-        event.add_to_totals(&mut self.usage);
-        if let Event::Model(event) = &event {
+    fn add(&mut self, event: &Event) {
+        self.builder.apply(event);
+        if let Event::Model(event) = event {
             self.add_model_event(event);
-        } else if let Event::Run(RunEvent::RunEnded { status, .. }) = &event {
+        } else if let Event::Run(RunEvent::RunEnded { status, .. }) = event {
             self.recorded_status = Some(*status);
-        } else if let Event::Run(RunEvent::RunStarted { .. }) = &event {
-            // A new attempt delivers anew.
-            self.delivery_checks.clear();
-        } else if let Event::Delivery(DeliveryEvent::Checked {
-            subject: CheckedTree::Delivery,
-            finding,
-            ..
-        }) = &event
-        {
-            let name = finding.check.clone();
-            self.delivery_checks.insert(name, finding.clone());
+        } else if let Event::Run(RunEvent::Warning { message }) = event {
+            self.warnings.push(message.clone());
         }
-        self.events.push(event);
     }
 
     /// Follows whether endpoints failed although requests were retried. An endpoint that refuses a
@@ -148,20 +138,10 @@ impl RunRecords {
             (None, Some(status)) => status,
             (None, None) => return Err(Error::bug("the run of a cell recorded no end")),
         };
-        let mut builder = self
-            .start
-            .map_or_else(ResultBuilder::default, ResultBuilder::new);
-        let mut warnings = Vec::new();
-        for event in &self.events {
-            builder.apply(event);
-            if let Event::Run(RunEvent::Warning { message }) = event {
-                warnings.push(message.clone());
-            }
-        }
-        let result = builder.build(&ProcessEnd {
+        let result = self.builder.build(&ProcessEnd {
             status,
             error,
-            warnings: &warnings,
+            warnings: &self.warnings,
             elapsed: self.run_time,
         });
         let has_answer = result.answer.is_some();
@@ -171,15 +151,19 @@ impl RunRecords {
         });
         let check_results = winning_answer.and_then(|answer| answer.check_results.as_ref());
         let answer_checks = check_results.map_or(&[][..], |results| results.checks.as_slice());
-        let checks = if self.delivery_checks.is_empty() {
+        let delivery_checks = self.builder.view.delivery().checks.iter();
+        let delivery_checks: BTreeMap<&str, &CheckResult> = delivery_checks
+            .map(|result| (result.check.as_str(), result))
+            .collect();
+        let checks = if delivery_checks.is_empty() {
             checks_outcome(answer_checks)
         } else {
-            checks_outcome(self.delivery_checks.values())
+            checks_outcome(delivery_checks.into_values())
         };
         let duration_ms = result.duration_ms;
         let line = JsonLine::new(1, &clock::now(), &result, redactor)?;
         let run_result = serde_json::from_str(&line.text()?).map_err(Error::unserializable)?;
-        let totals = self.usage.run();
+        let totals = self.builder.view.usage().run();
         Ok(CellRunReport {
             // The log says nothing about the money of the batch: the caller sets that.
             end: CellRunEnd {

@@ -13,13 +13,13 @@ use crate::cli::batch::copy_access::{open_copy, shared_permission};
 use crate::cli::batch::task_mentions::{MentionScope, TaskMentions, read_mentions};
 use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::execution::{
-    OutputMode, UserPresence, environment_secrets, execute_and_show, run_request, secret_values,
+    OutputMode, environment_secrets, execute_and_show, run_request, secret_values,
 };
 use crate::cli::interrupts::parked_before_run;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::resume::{ResumedTeam, build_resumed_request};
-use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
+use crate::cli::resume::build_resumed_request;
+use crate::cli::run::{PreparedRun, RunTeam, apply_flags, telemetry_settings};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::storage_path::{LOGS, STATE_DIR};
@@ -133,7 +133,7 @@ async fn prepare_and_execute(
     *redactor = Redactor::new(secret_values(&config, host));
     // From here on, the secrets of the config are redacted too.
     let output = &mut redacted_output(&run.cell, redactor.clone())?;
-    let team = ResumedTeam {
+    let team = RunTeam {
         // The file of the prices is relative to the user's directory.
         models: model_list(run.host, arguments.models.as_deref(), output)?,
         telemetry: telemetry_settings(host, output),
@@ -142,7 +142,7 @@ async fn prepare_and_execute(
         file: Some(file),
         other_files: batch_files(run, &host.cwd),
     };
-    let request = match find_unfinished(&team)? {
+    let mut request = match find_unfinished(&team)? {
         Some(unfinished) => {
             let manifest = unfinished.run.manifest()?;
             build_resumed_request(&unfinished, manifest, team, &arguments, output)?
@@ -153,18 +153,9 @@ async fn prepare_and_execute(
         return Err(parked_before_run());
     }
     let budget: Arc<dyn SharedBudget> = Arc::<AttemptBudget>::clone(&run.budget);
-    let request = RunRequest {
-        shared_budget: Some(budget),
-        ..request
-    };
-    let execution = execute_and_show(
-        request,
-        UserPresence::Absent,
-        &arguments,
-        stop,
-        output,
-        OutputMode::Streams,
-    );
+    request.shared_budget = Some(budget);
+    let mode = OutputMode::new(host, None);
+    let execution = execute_and_show(request, &arguments, stop, output, mode);
     // The outcome is dropped: the report is read from the records of the run.
     Box::pin(execution).await.map(drop)
 }
@@ -260,7 +251,7 @@ fn load_team(
 /// Returns the request of a new run.
 fn new_request(
     run: &CellRun<'_>,
-    team: ResumedTeam,
+    team: RunTeam,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
@@ -283,15 +274,10 @@ fn new_request(
     let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
     require_own_directory(config, &opened, &layout, &host.cwd)?;
     let prepared = PreparedRun {
-        host: team.host,
-        config: team.config,
-        team_file: team.file,
-        other_files: team.other_files,
-        models: team.models,
+        team,
         prompt,
         opened_paths: opened,
         continued_session: None,
-        telemetry: team.telemetry,
         approvals: SessionApprovals::default(),
         session_sandboxes: None,
     };
@@ -318,7 +304,7 @@ fn batch_files(run: &CellRun<'_>, work: &AbsPath) -> Vec<AbsPath> {
 }
 
 /// Finds the interrupted run of the cell, if there is one.
-fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
+fn find_unfinished(team: &RunTeam) -> Result<Option<InterruptedRun>> {
     let storage = &team.config.orchestrator.session_storage;
     let sessions = storage.resolve(&team.host.state_parent, None);
     let session_exists = |session: &str| sessions::find(session, &sessions).is_ok();

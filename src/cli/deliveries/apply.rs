@@ -16,7 +16,7 @@ use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::run_answers::{RunAnswer, RunAnswers};
 use crate::cli::deliveries::undo::{ReportedMove, report};
 use crate::cli::deliveries::{
-    display_path, find_delivery, pipeline, require_known_path, resolve_paths,
+    display_path, find_delivery, pipeline, plan_kept, require_known_path, resolve_paths,
 };
 use crate::cli::execution::UserPresence;
 use crate::cli::logs;
@@ -31,7 +31,7 @@ use crate::orchestrator::delivery_rows::delivery_row;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
 use crate::world::delivery::contents::DeliveryDifference;
-use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
+use crate::world::delivery::planning::{EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::store::{
     DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
 };
@@ -323,13 +323,7 @@ pub(crate) fn apply_delivery(
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&arguments.path, host);
     refuse_outside(&source.roots(), &host.project, &paths)?;
-    let baseline = ConflictBaseline {
-        began_ns: i128::from(source.began_ns),
-        merge_bases: None,
-        partial: earlier.partial,
-        earlier: earlier.files,
-    };
-    let mut plan = plan(delivery, source, Some(&baseline))?;
+    let mut plan = plan_kept(delivery, source, earlier.partial, earlier.files)?;
     let mut known_paths = plan.paths();
     known_paths.extend(earlier.paths);
     require_known_path(&paths, delivery.name(), &known_paths, &host.cwd)?;

@@ -8,7 +8,7 @@ use crate::cli::deliveries::diff_text::{diff_lines, diff_stat, stat_line, stat_s
 use crate::cli::deliveries::parts::newest_part;
 use crate::cli::deliveries::{
     deliveries_directory, display_path, find_delivery, finish_interrupted_deliveries, pipeline,
-    require_known_path, resolve_paths,
+    plan_kept, require_known_path, resolve_paths,
 };
 use crate::cli::output::{CliOutput, line_pieces};
 use crate::delivery::plan::DeliveryPlan;
@@ -16,7 +16,7 @@ use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
-use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
+use crate::world::delivery::planning::{EarlierFiles, PartialFiles};
 use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
 use crate::world::delivery::undo::{AppliedDelivery, is_selected};
 use crate::world::io::pager::PagerProcess;
@@ -118,14 +118,8 @@ fn note_undone(delivered: &AppliedDelivery, count: usize, output: &mut CliOutput
 
 /// Returns what `delivery` would change now.
 fn plan_pending(delivery: &OpenDelivery) -> Result<DeliveryPlan> {
-    let source = delivery.read_source()?;
-    let baseline = ConflictBaseline {
-        began_ns: i128::from(source.began_ns),
-        merge_bases: None,
-        partial: PartialFiles::default(),
-        earlier: EarlierFiles::default(),
-    };
-    plan(delivery, &source, Some(&baseline))
+    let (partial, earlier) = (PartialFiles::default(), EarlierFiles::default());
+    plan_kept(delivery, &delivery.read_source()?, partial, earlier)
 }
 
 /// Shows what `delivery` would change.

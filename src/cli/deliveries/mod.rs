@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use crate::cli::output::CliOutput;
 use crate::config::keys::nearest;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
+use crate::delivery::plan::DeliveryPlan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::text::{escape_name, join_with_commas};
+use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::recovery;
-use crate::world::delivery::store::{DeliveryUse, find};
+use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find};
 
 pub(crate) mod apply;
 pub(crate) mod diff;
@@ -53,6 +55,22 @@ fn find_delivery(
     let deliveries = deliveries_directory(host);
     let name = find(requested_run, &deliveries, usage)?;
     Ok((deliveries, name))
+}
+
+/// Plans what a kept delivery would change now, given the files that were applied before.
+pub(crate) fn plan_kept(
+    delivery: &OpenDelivery,
+    source: &DeliverySource,
+    partial: PartialFiles,
+    earlier: EarlierFiles,
+) -> Result<DeliveryPlan> {
+    let baseline = ConflictBaseline {
+        began_ns: i128::from(source.began_ns),
+        merge_bases: None,
+        partial,
+        earlier,
+    };
+    plan(delivery, source, Some(&baseline))
 }
 
 /// Resolves the typed paths against the current directory.

@@ -23,6 +23,7 @@ use crate::pipeline::repository::PipelineRepository;
 use crate::world::delivery::planning::plan;
 use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find};
 use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::git::object::ObjectId;
 use crate::world::io::locate::places_on_way;
 use crate::world::store::delivery_names::{names_of_pipeline, pipeline_of};
 use crate::world::store::naming::LAST;
@@ -66,35 +67,72 @@ pub(crate) fn run(
         return Ok(ExitStatus::Success);
     }
     let paths = resolve_paths(&arguments.path, host);
-    let partial = partial_files(&pipeline_delivery, host)?;
-    // Files that an earlier part of the delivery has written, and files that `--path` leaves out.
-    let is_exempt = |file: &RelPath| {
-        partial.contains(file) || !may_change(file, pipeline_delivery.root(), &paths)
+    let apply = |delivery: &OpenDelivery, source: &DeliverySource| -> Result<ExitStatus> {
+        if history_mode != HistoryMode::Files {
+            require_all_allowed(&plan(delivery, source, None)?)?;
+        }
+        let earlier = EarlierParts::default();
+        apply_delivery(host, arguments, delivery, source, earlier, output)
     };
-    runtime.block_on(pipeline_delivery.require_unchanged(history_mode, is_exempt))?;
-    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
-    let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host))?;
-    let status = apply(&source, &delivery, history_mode, host, arguments, output);
-    let applied_delivery = if delivery.is_applied()? {
+    let application = apply_with(&pipeline_delivery, history_mode, &paths, host, apply);
+    let (status, applied_delivery) = runtime.block_on(application)?;
+    if let Some(delivery) = &applied_delivery {
         output.note(&format!("to revert: massgen undo {}", delivery.name()));
-        Some(delivery)
-    } else {
-        delivery.discard()?;
-        None
-    };
+    }
     let status = status?;
     if history_mode == HistoryMode::Files || status != ExitStatus::Success {
         return Ok(status);
     }
-    let (commit, branch) = runtime.block_on(pipeline_delivery.commit(history_mode))?;
+    let commit = commit(&pipeline_delivery, history_mode, applied_delivery);
+    let (commit, branch) = runtime.block_on(commit)?;
     output.note(&format!("committed to {branch}: {commit}"));
-    if let Some(delivery) = applied_delivery {
-        delivery.record_commit(commit.as_str())?;
-    }
     if let Some(remote) = &arguments.push {
         pipeline_delivery.push(remote)?;
     }
     Ok(status)
+}
+
+/// Applies the files of `pipeline_delivery` with `apply`, which gets the delivery and its source; only
+/// files in `paths` may change, if there are some. Returns its result, and the delivery if anything
+/// was applied.
+pub(crate) async fn apply_with<T, E: From<Error>>(
+    pipeline_delivery: &PipelineDelivery,
+    history_mode: HistoryMode,
+    paths: &[AbsPath],
+    host: &Host,
+    apply: impl FnOnce(&OpenDelivery, &DeliverySource) -> std::result::Result<T, E>,
+) -> Result<(std::result::Result<T, E>, Option<OpenDelivery>)> {
+    let partial = partial_files(pipeline_delivery, host)?;
+    // Files that an earlier part of the delivery has written, and files that are left out.
+    let is_exempt = |file: &RelPath| {
+        partial.contains(file) || !may_change(file, pipeline_delivery.root(), paths)
+    };
+    pipeline_delivery
+        .require_unchanged(history_mode, is_exempt)
+        .await?;
+    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
+    let result = match file_source(pipeline_delivery, &delivery, host).await {
+        Ok(source) => apply(&delivery, &source),
+        Err(error) => Err(error.into()),
+    };
+    if delivery.is_applied()? {
+        return Ok((result, Some(delivery)));
+    }
+    delivery.discard()?;
+    Ok((result, None))
+}
+
+/// Commits what was applied. Returns the commit and the branch.
+pub(crate) async fn commit(
+    pipeline_delivery: &PipelineDelivery,
+    history_mode: HistoryMode,
+    applied_delivery: Option<OpenDelivery>,
+) -> Result<(ObjectId, &str)> {
+    let (commit, branch) = pipeline_delivery.commit(history_mode).await?;
+    if let Some(delivery) = applied_delivery {
+        delivery.record_commit(commit.as_str())?;
+    }
+    Ok((commit, branch))
 }
 
 /// Calls `show` with what would be applied of the pipeline in `dir`. Returns its result; `None` if
@@ -154,10 +192,7 @@ pub(crate) async fn file_source(
 
 /// Returns the files of which an earlier delivery of the pipeline applied some hunks, and which are
 /// still as it left them.
-pub(crate) fn partial_files(
-    pipeline_delivery: &PipelineDelivery,
-    host: &Host,
-) -> Result<BTreeSet<RelPath>> {
+fn partial_files(pipeline_delivery: &PipelineDelivery, host: &Host) -> Result<BTreeSet<RelPath>> {
     let deliveries = deliveries_directory(host);
     let mut partial = BTreeSet::new();
     for name in names_of_pipeline(&pipeline_delivery.short_name(), &deliveries)? {
@@ -176,7 +211,7 @@ pub(crate) fn partial_files(
 
 /// Returns whether `file` below `root` may change if only `paths` are delivered; all files may if
 /// there are none.
-pub(crate) fn may_change(file: &RelPath, root: &AbsPath, paths: &[AbsPath]) -> bool {
+fn may_change(file: &RelPath, root: &AbsPath, paths: &[AbsPath]) -> bool {
     let relative_paths: Option<Vec<RelPath>> = paths.iter().map(|path| path.below(root)).collect();
     // A path that is not below the root as it is written may be any file.
     paths.is_empty()
@@ -200,22 +235,6 @@ pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
     let message = format!("`{path}` cannot be delivered: {reason}");
     Err(Error::new(ErrorKind::Denied, message)
         .with_hint("deliver the other files without a commit: `--history none`"))
-}
-
-/// Applies the recorded source. If a commit follows, applies all of it or nothing.
-fn apply(
-    source: &DeliverySource,
-    delivery: &OpenDelivery,
-    history_mode: HistoryMode,
-    host: &Host,
-    arguments: &ApplyArguments,
-    output: &mut CliOutput<'_>,
-) -> Result<ExitStatus> {
-    if history_mode != HistoryMode::Files {
-        require_all_allowed(&plan(delivery, source, None)?)?;
-    }
-    let earlier = EarlierParts::default();
-    apply_delivery(host, arguments, delivery, source, earlier, output)
 }
 
 /// Decides how the history of the pipeline is delivered.

@@ -34,19 +34,11 @@ pub(crate) fn run(
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen diff {name}` shows what it would deliver")));
     };
-    let paths = resolve_paths(&arguments.path, host);
-    refuse_outside(&delivered.roots(), &host.project, &paths)?;
-    let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
-    require_known_path(&paths, &name, &known_paths, &host.cwd)?;
-    let changed_files = if arguments.force {
-        ChangedFilePolicy::Replaced
+    let rows = revert(delivered, &arguments.path, arguments.force, host)?;
+    let reported_move = if arguments.force {
+        ReportedMove::ForcedUndo
     } else {
-        ChangedFilePolicy::Kept
-    };
-    let rows = delivered.undo_or_redo(UndoDirection::Undo, &paths, changed_files)?;
-    let reported_move = match changed_files {
-        ChangedFilePolicy::Kept => ReportedMove::Undo,
-        ChangedFilePolicy::Replaced => ReportedMove::ForcedUndo,
+        ReportedMove::Undo
     };
     if let Some(commit) = commit {
         output.note(&format!(
@@ -56,10 +48,30 @@ pub(crate) fn run(
     }
     let status = report(&name, &host.cwd, &rows, reported_move, output)?;
     // With `--path`, the rest of this part has to be reverted before an earlier one.
-    if paths.is_empty() {
+    if arguments.path.is_empty() {
         offer_earlier_part(&name, &deliveries, output)?;
     }
     Ok(status)
+}
+
+/// Reverts `delivered`, or what it changed in `paths` if there are some; with `force`, also what was
+/// changed afterwards.
+pub(crate) fn revert(
+    delivered: AppliedDelivery,
+    paths: &[String],
+    force: bool,
+    host: &Host,
+) -> Result<Vec<UndoRow>> {
+    let paths = resolve_paths(paths, host);
+    refuse_outside(&delivered.roots(), &host.project, &paths)?;
+    let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
+    require_known_path(&paths, delivered.name(), &known_paths, &host.cwd)?;
+    let changed_files = if force {
+        ChangedFilePolicy::Replaced
+    } else {
+        ChangedFilePolicy::Kept
+    };
+    delivered.undo_or_redo(UndoDirection::Undo, &paths, changed_files)
 }
 
 /// Finds the delivery to revert: the one that is named, or the newest of the pipeline that is

@@ -360,7 +360,8 @@ impl InteractiveSession {
         let outcome = match turn {
             TurnInput::Typed(prompt) => match state.prepare(prompt, &stop.graceful, output).await {
                 Ok(prepared) => {
-                    let outcome = execute(prepared, arguments, stop, output, OutputMode::Streams);
+                    let mode = OutputMode::new(&state.host, None);
+                    let outcome = execute(prepared, arguments, stop, output, mode);
                     Box::pin(outcome).await
                 }
                 Err(error) => Err(error),

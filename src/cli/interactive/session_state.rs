@@ -17,7 +17,9 @@ use crate::cli::models::obstacle;
 use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
-use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
+use crate::cli::run::{
+    PreparedRun, RunTeam, apply_flags, reject_broad_mention, telemetry_settings,
+};
 use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_detectable_team};
 use crate::cli::{environment, mentions};
 use crate::config::model_family::{foreign_model_warning, misspelling_warning};
@@ -491,10 +493,14 @@ impl SessionState {
             listed_paths.truncate(listed_count);
         }
         Ok(PreparedRun {
-            config,
-            team_file: team.file,
-            other_files: Vec::new(),
-            models: self.models.clone(),
+            team: RunTeam {
+                host: self.host.clone(),
+                config,
+                file: team.file,
+                other_files: Vec::new(),
+                models: self.models.clone(),
+                telemetry: self.telemetry.clone(),
+            },
             prompt,
             opened_paths: self.opened_paths.clone(),
             continued_session: self
@@ -502,10 +508,8 @@ impl SessionState {
                 .clone()
                 .map(ContinuedSession::open)
                 .transpose()?,
-            telemetry: self.telemetry.clone(),
             approvals: self.approvals.clone(),
             session_sandboxes: Some(self.session_sandboxes.clone()),
-            host: self.host.clone(),
         })
     }
 

@@ -15,7 +15,7 @@ use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::mentions;
 use crate::cli::output::CliOutput;
 use crate::cli::result::ErrorReport;
-use crate::cli::run::PreparedRun;
+use crate::cli::run::{PreparedRun, RunTeam};
 use crate::cli::team::ChosenTeam;
 use crate::config::DeliveryMode;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -216,22 +216,25 @@ impl RunRegistry {
         let template = &self.0.template;
         let mut output = CliOutput::for_server_run(run.stop());
         let prepared = PreparedRun {
-            host: template.host.clone(),
-            config: template.team.config.clone(),
-            team_file: template.team.file.clone(),
-            other_files: Vec::new(),
-            models: template.models.clone(),
+            team: RunTeam {
+                host: template.host.clone(),
+                config: template.team.config.clone(),
+                file: template.team.file.clone(),
+                other_files: Vec::new(),
+                models: template.models.clone(),
+                telemetry: template.telemetry.clone(),
+            },
             prompt,
             opened_paths: Vec::new(),
             continued_session: None,
-            telemetry: template.telemetry.clone(),
             approvals: SessionApprovals::default(),
             session_sandboxes: None,
         };
         let stop = run.stop().clone();
         let outcome = match finish_interrupted_deliveries(&template.host, &mut output) {
             Ok(()) => {
-                let mode = OutputMode::Mcp(&run);
+                let mut clients = &*run;
+                let mode = OutputMode::Frontend(&mut clients);
                 execute(prepared, &template.arguments, stop, &mut output, mode).await
             }
             Err(error) => Err(error),

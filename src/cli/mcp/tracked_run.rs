@@ -8,15 +8,17 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::execution::RunOutcome;
+use crate::cli::execution::{Decider, RunFrontend, RunOutcome};
 use crate::cli::json_report::event_warning;
+use crate::cli::output::CliOutput;
 use crate::cli::result::{ErrorReport, RunResult};
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
-use crate::cli::warning_sink::ObservedRun;
 use crate::error::{ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
+use crate::run_view::ballot::BallotAnswer;
+use crate::run_view::overview::RunPhase;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
 use crate::world::io::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
@@ -55,29 +57,18 @@ struct TrackedRunState {
     /// The name of the directory of its logs, once it has one.
     name: Option<String>,
     redactor: Redactor,
-    phase: TrackedRunPhase,
     result_builder: ResultBuilder,
-    /// The answers of the last coordination, in the order in which they came.
-    answers: Vec<(AnswerLabel, Arc<str>)>,
     /// The result, once the run has ended.
     result: Option<RunResult>,
 }
 
-/// Phase of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum TrackedRunPhase {
-    #[default]
-    Coordinating,
-    Presenting,
-    Ended,
-}
-
-impl TrackedRunPhase {
-    fn name(self) -> &'static str {
-        match self {
-            TrackedRunPhase::Coordinating => "coordinating",
-            TrackedRunPhase::Presenting => "presenting",
-            TrackedRunPhase::Ended => "ended",
+impl TrackedRunState {
+    /// Returns how far the run is, for clients.
+    fn phase(&self) -> &'static str {
+        match (&self.result, self.result_builder.view.run().phase) {
+            (Some(_), _) => "ended",
+            (None, RunPhase::Presenting | RunPhase::Delivering | RunPhase::Ended) => "presenting",
+            (None, RunPhase::Starting | RunPhase::Coordinating) => "coordinating",
         }
     }
 }
@@ -105,17 +96,6 @@ impl TrackedRun {
         self.updates.subscribe()
     }
 
-    /// Notes that the run has its records, and that its models are about to be asked.
-    pub(crate) fn begin(&self, run_start: RunStart, redactor: Redactor) {
-        let mut state = self.lock();
-        let name = run_start.log_dir.rsplit('/').next().unwrap_or_default();
-        state.name = Some(name.to_owned());
-        state.result_builder = ResultBuilder::new(run_start);
-        state.redactor = redactor;
-        drop(state);
-        self.start_token.cancel();
-    }
-
     /// Notes the outcome of the run, with its warnings.
     pub(crate) fn end(&self, outcome: &Result<RunOutcome>, warnings: &[String]) {
         let mut state = self.lock();
@@ -123,13 +103,12 @@ impl TrackedRun {
             Ok(outcome) => (outcome.status, None),
             Err(error) => (error.kind().exit_status(), Some(error)),
         };
-        let result = state.result_builder.clone().build(&ProcessEnd {
+        let result = state.result_builder.build(&ProcessEnd {
             status,
             error,
             warnings,
             elapsed: self.since_start.elapsed(),
         });
-        state.phase = TrackedRunPhase::Ended;
         state.result = Some(result);
         drop(state);
         self.end_token.cancel();
@@ -170,7 +149,7 @@ impl TrackedRun {
     /// Describes the phase and the elapsed time in one sentence.
     pub(crate) fn describe_progress(&self) -> String {
         let seconds = self.since_start.elapsed().as_secs();
-        format!("{} for {seconds} s", self.lock().phase.name())
+        format!("{} for {seconds} s", self.lock().phase())
     }
 
     /// Returns how far the run is and what it cost so far, and its result if it has ended.
@@ -179,8 +158,8 @@ impl TrackedRun {
         let result = self.partial_result(&state);
         let mut status = json!({
             "run": state.name,
-            "state": state.phase.name(),
-            "answers": state.answers.len(),
+            "state": state.phase(),
+            "answers": result.answers.len(),
             "votes": result.votes.len(),
             "winner": result.winner.as_ref().map(|winner| winner.label),
             "cost_usd": result.cost_usd,
@@ -188,7 +167,7 @@ impl TrackedRun {
             "total_tokens": result.usage.total.usage.total_tokens(),
             "duration_ms": result.duration_ms,
         });
-        if state.phase == TrackedRunPhase::Ended
+        if state.result.is_some()
             && let Some(fields) = status.as_object_mut()
             && let Value::Object(ended) = ended_fields(&result)
         {
@@ -206,18 +185,17 @@ impl TrackedRun {
             let votes = result.votes.iter();
             votes.filter(|vote| vote.label == label).count()
         };
-        let answer_json = |(label, text): &(AnswerLabel, Arc<str>)| {
-            let mut entries = result.answers.iter();
-            let entry = entries.find(|entry| entry.label == *label);
+        let ballot = state.result_builder.view.ballot();
+        let answer_json = |answer: &BallotAnswer| {
             json!({
-                "label": label,
-                "text": truncate(text, EACH_ANSWER_CHARS_MAX),
-                "chars": text.chars().count(),
-                "votes": votes_for(*label),
-                "checks": entry.and_then(|entry| entry.check_results.as_ref()),
+                "label": answer.label,
+                "text": truncate(&answer.content, EACH_ANSWER_CHARS_MAX),
+                "chars": answer.content.chars().count(),
+                "votes": votes_for(answer.label),
+                "checks": answer.checks,
             })
         };
-        let answers: Vec<Value> = state.answers.iter().map(answer_json).collect();
+        let answers: Vec<Value> = ballot.answers.iter().map(answer_json).collect();
         let votes: Vec<Value> = result
             .votes
             .iter()
@@ -228,7 +206,7 @@ impl TrackedRun {
             .collect();
         let reply = json!({
             "run": state.name,
-            "state": state.phase.name(),
+            "state": state.phase(),
             "answers": answers,
             "votes": votes,
             "winner": result.winner.as_ref().map(|winner| winner.label),
@@ -239,7 +217,7 @@ impl TrackedRun {
     /// Returns the result of the run, or the one that it would have if it ended now.
     fn partial_result(&self, state: &TrackedRunState) -> RunResult {
         let current_result = || {
-            state.result_builder.clone().build(&ProcessEnd {
+            state.result_builder.build(&ProcessEnd {
                 // Shown only after the end, with the status of then.
                 status: ExitStatus::Failure,
                 error: None,
@@ -255,31 +233,36 @@ impl TrackedRun {
     }
 }
 
-impl TrackedRunState {
-    fn apply(&mut self, event: &Event) {
-        self.result_builder.apply(event);
-        if let Event::Run(RunEvent::RunStarted { .. }) = event {
-            self.answers.clear();
-            self.phase = TrackedRunPhase::Coordinating;
-        } else if let Event::Coordination(CoordinationEvent::Answered { label, content, .. }) =
-            event
-        {
-            self.answers.push((*label, Arc::clone(content)));
-        } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
-            self.phase = TrackedRunPhase::Presenting;
-        }
-    }
-}
-
-impl ObservedRun for TrackedRun {
-    fn on_event(&self, event: &Event) {
+impl RunFrontend for &TrackedRun {
+    fn begin(
+        &mut self,
+        start: RunStart,
+        redactor: Redactor,
+        _output: &mut CliOutput<'_>,
+    ) -> Result<()> {
         let mut state = self.lock();
-        state.apply(event);
+        let name = start.log_dir.rsplit('/').next().unwrap_or_default();
+        state.name = Some(name.to_owned());
+        state.result_builder = ResultBuilder::new(start);
+        state.redactor = redactor;
+        drop(state);
+        self.start_token.cancel();
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event, _output: &mut CliOutput<'_>) -> Result<()> {
+        let mut state = self.lock();
+        state.result_builder.apply(event);
         if let Some(sentence) = describe_event(event) {
             let sentence = escape_text(&state.redactor.text(&sentence)).into_owned();
             // Sending fails if no client is listening.
             let _listeners = self.updates.send(sentence.into());
         }
+        Ok(())
+    }
+
+    fn decider(&self) -> Decider {
+        Decider::Clients
     }
 }
 

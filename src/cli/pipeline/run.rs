@@ -3,26 +3,18 @@
 
 use tokio::sync::mpsc;
 
-use crate::agent::user_messages::user_message_channel;
+use crate::agent::user_messages::{UserMessageSender, user_message_channel};
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
 use crate::cli::environment;
 use crate::cli::execution::{
-    EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
-    run_invocation, secret_values, user_interaction,
+    Decider, EVENTS_WAITING_MAX, OutputMode, RunCompanion, RunOutcome, run_context, secret_values,
 };
-use crate::cli::follow::follow_run;
 use crate::cli::model_prices::model_list;
-use crate::cli::opening_question::user_location;
 use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
-use crate::cli::resume::ResumedTeam;
-use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
-use crate::cli::run_observer::RunObserver;
-use crate::cli::standard_stream::RunEndSignal;
-use crate::cli::steering::SteeringInput;
+use crate::cli::run::{PreparedRun, RunTeam, apply_flags, telemetry_settings};
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -31,18 +23,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::{RunLayout, RunName};
 use crate::mentions::opened_paths::OpenedPath;
-use crate::orchestrator::approvals::{ApprovalConfig, SessionApprovals};
+use crate::orchestrator::TurnResult;
+use crate::orchestrator::approvals::SessionApprovals;
 use crate::orchestrator::execution::{RunOutputPaths, ShutdownSignal};
 use crate::orchestrator::program_files::privileged_files;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun, agents_of_stages};
-use crate::spending::models::ModelList;
-use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
-use crate::world::io::answer_file::AnswerFile;
 use crate::world::io::files::{read_capped, write_output_file};
-use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
@@ -71,15 +60,12 @@ pub(crate) fn find_pipeline_to_resume(
     }
 }
 
-/// Everything that a pipeline is started with.
+/// What a pipeline needs to work.
 struct PipelineLaunch<'a> {
-    host: Host,
     config: Config,
-    models: ModelList,
-    opened: Vec<OpenedPath>,
-    telemetry: Option<TelemetrySettings>,
-    approvals: SessionApprovals,
-    file: Option<TeamFile>,
+    state_parent: AbsPath,
+    context: PipelineContext,
+    sender: UserMessageSender,
     arguments: &'a RunArguments,
 }
 
@@ -108,45 +94,42 @@ pub(crate) async fn begin(
             "mention it without `:w`; `massgen apply` delivers the result of the pipeline",
         ));
     }
-    let launch = PipelineLaunch {
-        host: prepared.host,
-        config: prepared.config,
-        models: prepared.models,
-        opened: prepared.opened_paths,
-        telemetry: prepared.telemetry,
-        approvals: prepared.approvals,
-        file: prepared.team_file,
-        arguments,
-    };
-    let pipelines = pipelines_directory(&launch.host);
-    prepare_state_dir(&launch.host.state_parent.join(STATE_DIR), [&pipelines])?;
-    let (mut context, steering) = launch.pipeline_context()?;
+    let (team, opened) = (prepared.team, prepared.opened_paths);
+    let (state_parent, env) = (team.host.state_parent.clone(), team.host.env.clone());
+    let pipelines = pipelines_directory(&team.host);
+    prepare_state_dir(&state_parent.join(STATE_DIR), [&pipelines])?;
+    let mut launch = PipelineLaunch::new(team, opened, prepared.approvals, arguments)?;
     let workflow = launch
         .config
         .workflow
         .as_ref()
         .ok_or_else(|| Error::bug("the config has no pipeline"))?;
+    let context = &mut launch.context;
     let (repository, notes) = PipelineRepository::create(NewPipeline {
         workflow,
         task: &prepared.prompt.original_prompt,
         question: &prepared.prompt.cleaned_prompt,
-        opened: &launch.opened,
-        base: &launch.host.cwd,
-        state_parent: &launch.host.state_parent,
+        opened: &context.run.opened,
+        base: &context.run.base,
+        state_parent: &state_parent,
         pipelines: &pipelines,
-        env: &launch.host.env,
-        invocation: &context.invocation,
-        redactor: &context.redactor,
+        env: &env,
+        invocation: &context.run.invocation,
+        redactor: &context.run.redactor,
     })
     .await?;
-    if let OutputMode::Page(_) = mode {
-        context.notes = notes;
-    } else {
-        for note in &notes {
-            output.warning(note);
+    // A terminal shows them before the run begins; a front end, with its events.
+    match &mode {
+        OutputMode::Frontend(frontend) if frontend.decider() == Decider::User => {
+            context.notes = notes;
+        }
+        OutputMode::Frontend(_) | OutputMode::Streams(_) => {
+            for note in &notes {
+                output.warning(note);
+            }
         }
     }
-    let execution = launch.run(context, steering, repository, stop, output, mode);
+    let execution = launch.run(repository, stop, output, mode);
     Box::pin(execution).await
 }
 
@@ -187,7 +170,7 @@ pub(crate) async fn resume(
             .with_hint("restore it, or name the config to use with `--config`"));
     }
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    let team = ResumedTeam {
+    let team = RunTeam {
         host,
         config,
         file: Some(file),
@@ -203,7 +186,7 @@ pub(crate) async fn resume(
 /// and shows it.
 pub(crate) async fn resume_with_team(
     mut repository: PipelineRepository,
-    mut team: ResumedTeam,
+    mut team: RunTeam,
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
@@ -220,19 +203,10 @@ pub(crate) async fn resume_with_team(
     }
     apply_flags(&mut team.config, arguments, output)?;
     output.note(&format!("resuming {}", repository.dir.name()));
-    let launch = PipelineLaunch {
-        host: team.host,
-        config: team.config,
-        models: team.models,
-        opened: repository.record.opened.clone(),
-        telemetry: team.telemetry,
-        approvals: SessionApprovals::default(),
-        file: team.file,
-        arguments,
-    };
-    let (context, steering) = launch.pipeline_context()?;
-    record_limits(&mut repository, arguments, &context.redactor)?;
-    let execution = launch.run(context, steering, repository, stop, output, mode);
+    let opened = repository.record.opened.clone();
+    let launch = PipelineLaunch::new(team, opened, SessionApprovals::default(), arguments)?;
+    record_limits(&mut repository, arguments, &launch.context.run.redactor)?;
+    let execution = launch.run(repository, stop, output, mode);
     Box::pin(execution).await
 }
 
@@ -264,152 +238,108 @@ fn output_paths(dir: &PipelineDir, inbox: Option<AbsPath>) -> RunOutputPaths {
 }
 
 /// Returns what old runs of the project are removed from.
-fn project_store(config: &Config, host: &Host) -> ProjectStore {
+fn project_store(config: &Config, state_parent: &AbsPath) -> ProjectStore {
     // Any name will do: the parent directories do not depend on it.
-    let layout = RunLayout::plan(config, &host.state_parent, RunName::new(0));
+    let layout = RunLayout::plan(config, state_parent, RunName::new(0));
     ProjectStore {
         state: layout.state,
         sessions: layout.sessions,
     }
 }
 
-impl PipelineLaunch<'_> {
-    /// Returns the pipeline's context, and the input of messages to its agents. Approvals and the
-    /// keyboard are set later, once it is known where the output goes.
-    fn pipeline_context(&self) -> Result<(PipelineContext, SteeringInput)> {
-        let host = &self.host;
-        let (sender, messages) = user_message_channel(agents_of_stages(&self.config)?);
-        let inbox = self
-            .arguments
-            .inbox_dir
-            .as_ref()
-            .map(|dir| host.cwd.join(dir));
-        let steering = SteeringInput::open(sender, inbox.as_ref(), None)?;
-        let agents = self.config.agents.iter();
-        let program_files: Vec<AbsPath> = agents
-            .flat_map(|agent| privileged_files(agent, &host.cwd, &host.cwd))
-            .collect();
+impl<'a> PipelineLaunch<'a> {
+    /// Connects the models of `team`.
+    fn new(
+        mut team: RunTeam,
+        opened: Vec<OpenedPath>,
+        approvals: SessionApprovals,
+        arguments: &'a RunArguments,
+    ) -> Result<Self> {
+        let (sender, messages) = user_message_channel(agents_of_stages(&team.config)?);
+        let agents = team.config.agents.iter();
+        let cwd = &team.host.cwd;
+        let program_files = agents.flat_map(|agent| privileged_files(agent, cwd, cwd));
+        team.other_files = program_files.collect();
+        let mut run = run_context(&team, opened, arguments)?;
+        run.approvals.session = approvals;
         let context = PipelineContext {
-            base: self.host.cwd.clone(),
-            state_parent: self.host.state_parent.clone(),
-            opened: self.opened.clone(),
-            models: connect_all(&self.config, &self.models, host)?,
-            redactor: Redactor::new(secret_values(&self.config, host)),
-            telemetry: self.telemetry.clone(),
-            invocation: run_invocation(self.file.as_ref(), &program_files, host, self.arguments),
-            host: host_environment(host),
-            approvals: ApprovalConfig::default(),
+            run,
+            state_parent: team.host.state_parent.clone(),
             messages,
-            inbox,
-            answers: self.clarifications()?,
+            answers: clarifications(cwd, arguments)?,
             notes: Vec::new(),
         };
-        Ok((context, steering))
+        Ok(Self {
+            config: team.config,
+            state_parent: team.host.state_parent,
+            context,
+            sender,
+            arguments,
+        })
     }
 
-    /// Reads the user's answers from the file of `--clarifications`.
-    fn clarifications(&self) -> Result<Option<String>> {
-        let Some(name) = &self.arguments.clarifications else {
-            return Ok(None);
-        };
-        let path = self.host.cwd.join(name);
-        let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
-            let message = format!("the file of `--clarifications` does not exist: `{path}`");
-            Error::new(ErrorKind::Usage, message).with_hint("name a text file with your answers")
-        })?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let message = format!("the file of `--clarifications` is not UTF-8 text: `{path}`");
-            Error::new(ErrorKind::Usage, message).with_source(error)
-        })?;
-        Ok(Some(text))
-    }
-
+    /// Executes the pipeline and shows it.
     async fn run(
-        self,
-        mut context: PipelineContext,
-        mut steering: SteeringInput,
+        mut self,
         repository: PipelineRepository,
         stop: ShutdownSignal,
         output: &mut CliOutput<'_>,
         mode: OutputMode<'_>,
     ) -> Result<RunOutcome> {
-        let Self {
-            host,
+        let (config, run) = (&self.config, &mut self.context.run);
+        let companion = RunCompanion::open(
             config,
-            approvals,
-            arguments,
-            ..
-        } = self;
-        let answer_file = arguments
-            .output_file
-            .as_ref()
-            .map(|file| AnswerFile::new(host.cwd.join(file), user_location(&host)))
-            .transpose()?;
-        let presence = UserPresence::detect(&host);
-        let facts = DisplayFacts {
-            config: &config,
-            env: &host.env,
-            size: mode.watched_terminal(presence),
-        };
-        let dashboard = select_dashboard(&facts, arguments)?;
-        if let OutputMode::Page(page) = &mode {
-            page.accept_messages(steering.sender.clone());
-            page.show_limits(config.limits);
-        }
-        let interaction = user_interaction(&config, &host.cwd, presence, arguments, &mode, output)?;
-        steering.keyboard = interaction.typed_messages(&host.env);
-        context.approvals = ApprovalConfig {
-            channel: interaction.approval_channel.clone(),
-            session: approvals,
-            persistent: host.home.as_ref().map(ApprovalFile::in_home),
-        };
-        let questions = interaction.into_questions(stop.graceful.clone());
-        // Its stages have the time limits.
-        let end = RunEndSignal::new(&stop, None);
-        output.set_run_end(Some(end.clone()));
+            run,
+            self.sender,
+            &stop,
+            self.arguments,
+            mode,
+            output,
+        )?;
         let (name, dir) = (repository.dir.name(), repository.dir.dir().clone());
-        let run_start = RunStart {
+        let start = RunStart {
             session_id: name.clone(),
             log_dir: dir.to_string(),
             task: repository.record.task.clone(),
         };
-        let (kept_answer_file, redactor) = (repository.dir.answer_file(), context.redactor.clone());
-        let paths = output_paths(&repository.dir, context.inbox.clone());
+        let (answer_file, redactor) = (repository.dir.answer_file(), run.redactor.clone());
+        let paths = output_paths(&repository.dir, run.inbox.clone());
         let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
-        let store = project_store(&config, &host);
+        let store = project_store(config, &self.state_parent);
         metadata::write_limits(&dir, &config.limits)?;
-        // A page follows the log, which exists from now on.
-        let pipeline = PipelineRun::new(config, context, repository, stop, event_sender)?;
-        let observer_redactor = redactor.clone();
-        let view = RunObserver::begin(
-            mode,
-            dashboard,
-            run_start,
-            observer_redactor,
-            arguments,
-            paths,
-            output,
-        )?;
-        let run = pipeline.run();
-        let (result, view_result) =
-            Box::pin(follow_run(run, end, events, view, questions, &mut steering)).await;
-        let result = result?;
-        if let Some(answer) = &result.answer {
-            write_output_file(&kept_answer_file, &redactor.text(&answer.text))?;
-        }
-        if let (Some(file), Some(answer)) = (&answer_file, &result.answer) {
-            file.write(&answer.text)?;
-        }
-        view_result?;
+        let pipeline = PipelineRun::new(self.config, self.context, repository, stop, event_sender)?;
+        let keep = |result: &TurnResult| match &result.answer {
+            Some(answer) => write_output_file(&answer_file, &redactor.text(&answer.text)),
+            None => Ok(()),
+        };
+        let following = companion.follow(pipeline.run(), events, start, paths, output, keep);
+        let (result, unsent_text) = Box::pin(following).await?;
         prune_after_run(&store, &retention, output);
         Ok(RunOutcome {
             status: result.status,
             session: name,
             log_dir: dir,
-            unsent_text: steering.line.take_text(),
+            unsent_text,
             hint: None,
             kept_files: None,
         })
     }
+}
+
+/// Reads the user's answers from the file of `--clarifications`.
+fn clarifications(cwd: &AbsPath, arguments: &RunArguments) -> Result<Option<String>> {
+    let Some(name) = &arguments.clarifications else {
+        return Ok(None);
+    };
+    let path = cwd.join(name);
+    let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
+        let message = format!("the file of `--clarifications` does not exist: `{path}`");
+        Error::new(ErrorKind::Usage, message).with_hint("name a text file with your answers")
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let message = format!("the file of `--clarifications` is not UTF-8 text: `{path}`");
+        Error::new(ErrorKind::Usage, message).with_source(error)
+    })?;
+    Ok(Some(text))
 }

@@ -2,6 +2,7 @@
 //! reply is bounded however many cells there are.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -52,9 +53,9 @@ enum ListedCell<'s> {
 }
 
 /// Answers `GET /api/batches`: the batches of the directory, newest first.
-pub(super) async fn list(State(server): State<WebServer>) -> ApiResult {
+pub(super) async fn list(State(server): State<Arc<WebServer>>) -> ApiResult {
     let _batch_guard = server.lock_batches().await;
-    let batches = batches_directory(server.host());
+    let batches = batches_directory(&server.host);
     run_blocking(move || list_batches(&batches::list(&batches)?))
         .await
         .map(JsonReply)
@@ -82,7 +83,7 @@ fn list_batches(batches: &[BatchDir]) -> Result<Value> {
 
 /// Answers `GET /api/batches/{id}`: the state of a batch, its table by tag, and some of its cells.
 pub(super) async fn batch(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     query: std::result::Result<Query<CellsQuery>, QueryRejection>,
 ) -> ApiResult {
@@ -96,7 +97,7 @@ pub(super) async fn batch(
 
 /// Finds the batch with this name.
 pub(super) async fn find_batch(server: &WebServer, id: String) -> ApiResult<BatchDir> {
-    let batches = batches_directory(server.host());
+    let batches = batches_directory(&server.host);
     let batch_id = id.clone();
     let find = move || {
         let batch = batches::find_by_name(&batch_id, &batches)?;

@@ -194,11 +194,11 @@ impl FileLookups {
 
 /// Answers `POST /api/browse`.
 pub(super) async fn browse(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Extension(client): Extension<BearerToken>,
     JsonBody(request): JsonBody<BrowseRequest>,
 ) -> ApiResult {
-    let lookups = server.lookups();
+    let lookups = &server.lookups;
     let inside = lookups.inside_path(&request)?;
     reject_outside_path(&inside)?;
     let replacement = lookups.begin(client)?;

@@ -2,6 +2,8 @@
 //! saving it. It never receives a key and never sends one: only the names of their variables, and
 //! whether they are set.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -47,12 +49,12 @@ pub(super) struct SaveRequest {
 }
 
 /// Answers `GET /api/config/keys`: the questions of the form, and what they can be answered with.
-pub(super) async fn keys(State(server): State<WebServer>) -> ApiResult {
-    if server.is_read_only() {
+pub(super) async fn keys(State(server): State<Arc<WebServer>>) -> ApiResult {
+    if server.is_read_only {
         let message = "the server was started with `--read-only`";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
-    let env = server.host().config_variables();
+    let env = server.host.config_variables();
     let vendors = offered_vendors().map(|vendor| vendor_json(&server, vendor, &env));
     Ok(JsonReply(json!({
         "groups": FORM.iter().map(group_json).collect::<Vec<_>>(),
@@ -103,7 +105,7 @@ fn question_json(question: &FormQuestion) -> Value {
 
 /// Describes a vendor: its models, and which variables hold its key.
 fn vendor_json(server: &WebServer, vendor: &Vendor, env: &ConfigVariables) -> Value {
-    let rows = server.models().rows().iter();
+    let rows = server.models.rows().iter();
     let vendor_rows = rows.filter(|row| row.vendor.as_deref() == Some(vendor.name));
     let mut models: Vec<&str> = vendor_rows.map(|row| row.name.as_str()).collect();
     models.dedup();
@@ -125,7 +127,7 @@ fn vendor_json(server: &WebServer, vendor: &Vendor, env: &ConfigVariables) -> Va
 
 /// Answers `POST /api/config/check`: the YAML of a draft and what is wrong with it.
 pub(super) async fn check(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<CheckRequest>,
 ) -> ApiResult {
     let check_draft_of_request = move || {
@@ -141,7 +143,7 @@ pub(super) async fn check(
 }
 
 fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck {
-    let host = server.host();
+    let host = &server.host;
     let origin = ConfigOrigin {
         name: name.to_owned(),
         directory: Some(host.cwd.clone()),
@@ -149,7 +151,7 @@ fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck 
     let (env, packages) = (host.config_variables(), installed_packages(host));
     let context = config_context(host, &env, &packages);
     let mut draft_check = draft.check(&origin, &context);
-    if server.redactor().text(&draft_check.yaml) != draft_check.yaml {
+    if server.redactor.text(&draft_check.yaml) != draft_check.yaml {
         draft_check.loaded = None;
         draft_check.findings.push(DraftFinding {
             severity: FindingSeverity::Error,
@@ -182,7 +184,7 @@ fn finding_json(finding: &DraftFinding) -> Value {
 /// Answers `POST /api/config/save`: writes a draft that can be run. Runs of this server do not use
 /// it; the reply has the commands that do.
 pub(super) async fn save(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<SaveRequest>,
 ) -> ApiResult {
     let save_draft = move || {
@@ -194,7 +196,7 @@ pub(super) async fn save(
                 .with_hint("correct the answers that the check names"));
         };
         prepare_destination(&server, &destination, loaded_config)?;
-        let directory = &server.host().cwd;
+        let directory = &server.host.cwd;
         let replaces = request.replaces.as_deref();
         let outcome = write_config(directory, &destination, &draft_check.yaml, replaces)?;
         Ok((destination, outcome))
@@ -225,7 +227,7 @@ fn prepare_destination(
     if !destination.is_found_config() {
         return Ok(());
     }
-    let directory = &server.host().cwd;
+    let directory = &server.host.cwd;
     reject_outside_reach(&loaded_config.restricted_uses, FOUND_CONFIG, directory)
         .map_err(|error| error.with_hint("write another name, and name it with `--config`"))?;
     prepare_state_dir(&directory.join(STATE_DIR), [])

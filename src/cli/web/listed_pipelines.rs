@@ -34,7 +34,7 @@ impl ListedPipelines {
     /// Reads the newest pipelines of the server's directory, at most `limit`. Those that came along
     /// with the project are left out.
     pub(super) fn read(server: &WebServer, limit: usize) -> Result<Self> {
-        let directories = pipelines::list(&pipelines_directory(server.host()))?;
+        let directories = pipelines::list(&pipelines_directory(&server.host))?;
         let mut logged_pipelines = Vec::new();
         for dir in directories {
             if logged_pipelines.len() < limit
@@ -97,7 +97,7 @@ impl ListedPipeline {
         let name = Value::from(dir.name());
         let tokens = stage_values(runs, &name, "tokens").filter_map(Value::as_u64);
         let costs = stage_values(runs, &name, "cost_usd").filter_map(Value::as_f64);
-        let is_live = server.runs().is_live(&dir.name());
+        let is_live = server.runs.is_live(&dir.name());
         // One that met a limit is continued with another one.
         let is_over = status == Some(ExitStatus::Success);
         let files = deliveries.files_of_pipeline(pipelines::short_name(&dir.name()))?;

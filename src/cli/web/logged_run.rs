@@ -137,7 +137,7 @@ pub(super) async fn find_logged(server: &WebServer, id: String) -> ApiResult<Log
             events: run.events_file(),
         });
     }
-    let (pipelines, name) = (pipelines_directory(server.host()), id.clone());
+    let (pipelines, name) = (pipelines_directory(&server.host), id.clone());
     let pipeline = run_blocking(move || LoggedRun::find(&name, &pipelines)).await?;
     pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))
 }

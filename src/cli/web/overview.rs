@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -40,12 +41,12 @@ pub(super) struct RunsQuery {
 }
 
 /// Answers `GET /api/info`.
-pub(super) async fn info(State(server): State<WebServer>) -> JsonReply {
-    let teams: Vec<Value> = server.teams().iter().map(team_json).collect();
+pub(super) async fn info(State(server): State<Arc<WebServer>>) -> JsonReply {
+    let teams: Vec<Value> = server.teams.iter().map(team_json).collect();
     JsonReply(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "directory": server.host().cwd.to_string(),
-        "read_only": server.is_read_only(),
+        "directory": server.host.cwd.to_string(),
+        "read_only": server.is_read_only,
         "teams": teams,
         "limits": {
             "browse_entries": ENTRIES_MAX,
@@ -82,7 +83,7 @@ fn team_json(team: &NamedTeam) -> Value {
 
 /// Answers `GET /api/runs`: the runs of the directory, newest first.
 pub(super) async fn runs(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     query: std::result::Result<Query<RunsQuery>, QueryRejection>,
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
@@ -103,7 +104,7 @@ fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
     }
     let runs = logged_runs;
     let pipelines = ListedPipelines::read(server, limit)?;
-    let deliveries = DeliveriesByRun::list(&deliveries_directory(server.host()))?;
+    let deliveries = DeliveriesByRun::list(&deliveries_directory(&server.host))?;
     let mut sessions = BTreeSet::new();
     let mut rows = Vec::new();
     for run in runs.iter().take(limit) {
@@ -149,7 +150,7 @@ fn run_json(
     let is_last = session
         .as_ref()
         .is_some_and(|id| sessions.insert(id.clone()));
-    let is_live = server.runs().is_live(&run.name());
+    let is_live = server.runs.is_live(&run.name());
     let is_interrupted = match status {
         RunStatus::Running => false,
         RunStatus::Interrupted => true,

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{MessageRejection, UserMessage, UserMessageSender};
-use crate::cli::execution::RunOutcome;
+use crate::cli::execution::{Decider, RunFrontend, RunOutcome};
+use crate::cli::output::CliOutput;
 use crate::cli::result_builder::RunStart;
-use crate::cli::warning_sink::ObservedRun;
 use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::run_feed::RunFeed;
 use crate::error::{Error, ErrorKind, Result};
@@ -79,41 +79,10 @@ impl PageRun {
         self.end_token.is_cancelled()
     }
 
-    /// Notes that the run has its records, and follows their log from now on.
-    pub(crate) fn begin(&self, start: RunStart, redactor: Redactor) -> Result<()> {
-        let missing_error = || {
-            Error::bug(format!(
-                "the records of the run are not in `{}`",
-                start.log_dir
-            ))
-        };
-        let (parent, name) = start.log_dir.rsplit_once('/').ok_or_else(missing_error)?;
-        let parent = AbsPath::new(parent).ok_or_else(missing_error)?;
-        let run = LoggedRun::find(name, &parent)?.ok_or_else(missing_error)?;
-        self.feed.follow(run.events())?;
-        let mut state = self.lock();
-        state.name = Some(run.name().to_owned());
-        state.session = Some(start.session_id);
-        state.streams = AgentStreamRedactor::new(redactor);
-        drop(state);
-        self.start_token.cancel();
-        Ok(())
-    }
-
-    /// Notes the limits in force, which the page shows. It is called before [`PageRun::begin`].
-    pub(crate) fn show_limits(&self, limits: BudgetLimits) {
-        self.feed.set_limits(limits);
-    }
-
     /// Notes warnings about how the run is started, which the page shows. It is called before
     /// [`PageRun::begin`].
     pub(super) fn show_warnings(&self, warnings: Vec<String>) {
         self.feed.set_warnings(warnings);
-    }
-
-    /// Notes where messages to the agents go.
-    pub(crate) fn accept_messages(&self, sender: UserMessageSender) {
-        self.lock().messages = Some(sender);
     }
 
     /// Sends a message to the agents; `None` if the run takes none.
@@ -124,11 +93,6 @@ impl PageRun {
         let state = self.lock();
         let sender = state.messages.as_ref()?;
         Some(sender.send(message))
-    }
-
-    /// Asks the person at the page.
-    pub(crate) fn ask(&self, question: UserQuestion) {
-        self.feed.ask(question);
     }
 
     /// Notes the outcome of the run.
@@ -169,9 +133,49 @@ impl PageRun {
     }
 }
 
-impl ObservedRun for PageRun {
-    fn on_event(&self, event: &Event) {
+impl RunFrontend for &PageRun {
+    fn begin(
+        &mut self,
+        start: RunStart,
+        redactor: Redactor,
+        _output: &mut CliOutput<'_>,
+    ) -> Result<()> {
+        let missing_error = || {
+            Error::bug(format!(
+                "the records of the run are not in `{}`",
+                start.log_dir
+            ))
+        };
+        let (parent, name) = start.log_dir.rsplit_once('/').ok_or_else(missing_error)?;
+        let parent = AbsPath::new(parent).ok_or_else(missing_error)?;
+        let run = LoggedRun::find(name, &parent)?.ok_or_else(missing_error)?;
+        self.feed.follow(run.events())?;
+        let mut state = self.lock();
+        state.name = Some(run.name().to_owned());
+        state.session = Some(start.session_id);
+        state.streams = AgentStreamRedactor::new(redactor);
+        drop(state);
+        self.start_token.cancel();
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event, _output: &mut CliOutput<'_>) -> Result<()> {
+        // The feed follows the log, which has no streamed text.
         let pieces = self.lock().streams.apply(event);
         self.feed.push_pieces(&pieces);
+        Ok(())
+    }
+
+    fn decider(&self) -> Decider {
+        Decider::User
+    }
+
+    fn accept_messages(&self, sender: &UserMessageSender, limits: BudgetLimits) {
+        self.lock().messages = Some(sender.clone());
+        self.feed.set_limits(limits);
+    }
+
+    fn ask(&self, question: UserQuestion) {
+        self.feed.ask(question);
     }
 }

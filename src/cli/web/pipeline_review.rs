@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::deliveries::deliveries_directory;
 use crate::cli::deliveries::parts::{parts_of, revertible_parts};
 use crate::cli::deliveries::pipeline::{
-    file_source, may_change, open_delivery, partial_files, require_all_allowed,
+    apply_with, commit, file_source, open_delivery, require_all_allowed,
 };
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::web::reply::{ApiError, ApiResult};
@@ -16,21 +16,19 @@ use crate::cli::web::review::{
     recover_silently, taken_paths,
 };
 use crate::cli::web::server_state::WebServer;
-use crate::delivery::plan::DeliveryPlan;
 use crate::error::Result;
 use crate::host::Host;
-use crate::path::RelPath;
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::world::delivery::planning::plan;
-use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{SelectionOrigin, apply};
 use crate::world::io::file_change::FileChange;
 use crate::world::store::pipelines::{PipelineDir, find_by_name};
 
 /// Returns what the pipeline `id` would deliver now, and what of it was applied.
 pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
-    let _delivery_guard = server.runs().lock_deliveries().await;
-    let host = server.host();
+    let _delivery_guard = server.runs.lock_deliveries().await;
+    let host = &server.host;
     let pipeline_delivery = open_pipeline_delivery(id, HistoryMode::Files, host).await?;
     let deliveries = deliveries_directory(host);
     let parts = parts_of(id, &deliveries)?;
@@ -48,8 +46,10 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let mut review = json!({"state": state, "files": []});
     if !pipeline_delivery.is_empty() {
         let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
-        let plan = plan_files(&pipeline_delivery, &delivery, host).await;
-        let review_result = plan.and_then(|plan| plan_json(state, &delivery, &plan, host));
+        let source = file_source(&pipeline_delivery, &delivery, host).await;
+        let review_result = source
+            .and_then(|source| plan(&delivery, &source, None))
+            .and_then(|plan| plan_json(state, &delivery, &plan, host));
         delivery.discard()?;
         review = review_result?;
     }
@@ -73,8 +73,8 @@ pub(super) async fn deliver(
             "a pipeline has no answers to choose from",
         ));
     }
-    let _delivery_guard = server.runs().lock_deliveries().await;
-    let host = server.host();
+    let _delivery_guard = server.runs.lock_deliveries().await;
+    let host = &server.host;
     recover_silently(host)?;
     match request.history {
         RequestedHistory::None => deliver_files(id, request, host).await,
@@ -86,22 +86,13 @@ pub(super) async fn deliver(
 /// Applies the files and hunks that the request takes.
 async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
     let pipeline_delivery = open_pipeline_delivery(id, HistoryMode::Files, host).await?;
-    let chosen_paths = taken_paths(request, host);
-    let partial = partial_files(&pipeline_delivery, host)?;
-    let is_known = |file: &RelPath| {
-        partial.contains(file) || !may_change(file, pipeline_delivery.root(), &chosen_paths)
+    let chosen_paths = taken_paths(&request.files, host);
+    let apply = |delivery: &OpenDelivery, source: &DeliverySource| {
+        let mut plan = plan(delivery, source, None)?;
+        apply_selected(delivery, &mut plan, &request.files, host)
     };
-    pipeline_delivery
-        .require_unchanged(HistoryMode::Files, is_known)
-        .await?;
-    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
-    let result = plan_files(&pipeline_delivery, &delivery, host)
-        .await
-        .map_err(ApiError::from)
-        .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
-    if !delivery.is_applied()? {
-        delivery.discard()?;
-    }
+    let mode = HistoryMode::Files;
+    let (result, _) = apply_with(&pipeline_delivery, mode, &chosen_paths, host, apply).await?;
     result
 }
 
@@ -112,33 +103,18 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
         let message = "your branch already has all changes of the pipeline";
         return Err(ApiError::conflict(message));
     }
-    let partial = partial_files(&pipeline_delivery, host)?;
-    let is_known = |file: &RelPath| partial.contains(file);
-    pipeline_delivery
-        .require_unchanged(history_mode, is_known)
-        .await?;
-    let delivery = pipeline_delivery.create_delivery(&deliveries_directory(host))?;
-    let result = plan_files(&pipeline_delivery, &delivery, host)
-        .await
-        .and_then(|plan| apply_all(&delivery, &plan));
-    let applied_delivery = if delivery.is_applied()? {
-        Some(delivery)
-    } else {
-        delivery.discard()?;
-        None
-    };
-    let rows = change_rows(&result?, host);
-    let (commit, branch) = pipeline_delivery.commit(history_mode).await?;
-    if let Some(delivery) = applied_delivery {
-        delivery.record_commit(commit.as_str())?;
-    }
+    let (changes, applied_delivery) =
+        apply_with(&pipeline_delivery, history_mode, &[], host, apply_all).await?;
+    let rows = change_rows(&changes?, host);
+    let (commit, branch) = commit(&pipeline_delivery, history_mode, applied_delivery).await?;
     Ok(json!({"answered": true, "rows": rows, "commit": commit.as_str(), "branch": branch}))
 }
 
-fn apply_all(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Vec<FileChange>> {
-    require_all_allowed(plan)?;
+fn apply_all(delivery: &OpenDelivery, source: &DeliverySource) -> Result<Vec<FileChange>> {
+    let plan = plan(delivery, source, None)?;
+    require_all_allowed(&plan)?;
     let choices = plan.select_all();
-    apply(delivery, plan, &choices, SelectionOrigin::Default, None)
+    apply(delivery, &plan, &choices, SelectionOrigin::Default, None)
 }
 
 /// Determines what the pipeline `id` delivers in this form.
@@ -150,14 +126,4 @@ async fn open_pipeline_delivery(
     let pipeline: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
     let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     Ok(open_delivery(dir, history_mode, host).await?)
-}
-
-/// Plans all files of `delivery`.
-async fn plan_files(
-    pipeline_delivery: &PipelineDelivery,
-    delivery: &OpenDelivery,
-    host: &Host,
-) -> Result<DeliveryPlan> {
-    let source = file_source(pipeline_delivery, delivery, host).await?;
-    plan(delivery, &source, None)
 }

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 use crate::cli::deliveries::apply::{EarlierParts, labelled_source, plan_answer};
 use crate::cli::deliveries::parts::{earlier_files, parts_of, revertible_parts};
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
+use crate::cli::deliveries::undo::revert;
 use crate::cli::deliveries::{
-    deliveries_directory, display_path, finish_interrupted_deliveries, require_known_path,
-    resolve_paths,
+    deliveries_directory, display_path, finish_interrupted_deliveries, plan_kept, resolve_paths,
 };
 use crate::cli::output::CliOutput;
 use crate::cli::web::change_json::{change_json, refusals_json};
@@ -39,12 +39,11 @@ use crate::path::AbsPath;
 use crate::world::delivery::contents::{
     DeliveryDifference, DiffSide, change_since_plan, difference,
 };
-use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
-use crate::world::delivery::store::{DeliverySource, NO_DELIVERY_HINT, OpenDelivery};
+use crate::world::delivery::planning::{EarlierFiles, PartialFiles};
+use crate::world::delivery::store::{NO_DELIVERY_HINT, OpenDelivery};
 use crate::world::delivery::transaction::{SelectionOrigin, apply, select_hunks};
 use crate::world::delivery::undo::{
-    AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
-    refuse_outside,
+    AppliedDelivery, DeliveredState, UndoOutcome, UndoRow, refuse_outside,
 };
 use crate::world::io::file_change::FileChange;
 use crate::world::store::pipelines;
@@ -66,7 +65,7 @@ pub(super) struct DiffQuery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeliveryRequest {
-    files: Vec<RequestedFileChoice>,
+    pub(super) files: Vec<RequestedFileChoice>,
     /// Apply the files of this answer instead of those of the run's result.
     pub(super) answer: Option<String>,
     /// How the result of a pipeline reaches the git history.
@@ -101,7 +100,7 @@ pub(super) struct UndoRequest {
 
 /// Answers `GET /api/runs/{id}/diff`.
 pub(super) async fn diff(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     query: std::result::Result<Query<DiffQuery>, QueryRejection>,
 ) -> ApiResult {
@@ -114,7 +113,7 @@ pub(super) async fn diff(
     }
     let run = find_run(&server, id).await?;
     let pending_review = pending_delivery(&server, &run.name());
-    let host = server.host().clone();
+    let host = server.host.clone();
     let read_changes = move || {
         Ok(match (query.answer, query.against, pending_review) {
             (None, Some(_), _) => Err(ApiError::invalid("`against` needs `answer`")),
@@ -130,7 +129,7 @@ pub(super) async fn diff(
 
 /// Answers `POST /api/runs/{id}/delivery`.
 pub(super) async fn deliver(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     JsonBody(request): JsonBody<DeliveryRequest>,
 ) -> ApiResult {
@@ -142,34 +141,34 @@ pub(super) async fn deliver(
     if request.history != RequestedHistory::None {
         return Err(ApiError::invalid("only a pipeline has a history to commit"));
     }
-    let page_run = server.runs().find(&run.name());
+    let page_run = server.runs.find(&run.name());
     if let (Some(page_run), Some((delivery, plan)), None) = (
         page_run,
         pending_delivery(&server, &run.name()),
         &request.answer,
     ) {
-        let cwd = server.host().cwd.clone();
+        let cwd = server.host.cwd.clone();
         let select_changes = move || Ok(delivery_selection(&delivery, &plan, &request.files, &cwd));
         let selection = run_blocking(select_changes).await??;
         return answer_pending(&page_run, selection).await;
     }
-    let _delivery_guard = server.runs().lock_deliveries().await;
-    let host = server.host().clone();
+    let _delivery_guard = server.runs.lock_deliveries().await;
+    let host = server.host.clone();
     let apply_changes = move || Ok(apply_kept(&run, &request, &host));
     run_blocking(apply_changes).await?.map(JsonReply)
 }
 
 /// Answers `POST /api/runs/{id}/undo`.
 pub(super) async fn undo(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     JsonBody(request): JsonBody<UndoRequest>,
 ) -> ApiResult {
     if !pipelines::is_name(&id) {
         find_run(&server, id.clone()).await?;
     }
-    let _delivery_guard = server.runs().lock_deliveries().await;
-    let host = server.host().clone();
+    let _delivery_guard = server.runs.lock_deliveries().await;
+    let host = server.host.clone();
     let undo_changes = move || Ok(undo_applied(&id, &request, &host));
     run_blocking(undo_changes).await?.map(JsonReply)
 }
@@ -179,7 +178,7 @@ fn pending_delivery(
     server: &WebServer,
     run: &str,
 ) -> Option<(Arc<OpenDelivery>, Arc<DeliveryPlan>)> {
-    let page_run = server.runs().find(run)?;
+    let page_run = server.runs.find(run)?;
     page_run.feed().with_questions(|questions| {
         let question = questions.find(|_, question| is_delivery(question))?;
         if let UserQuestion::Apply { delivery, plan, .. } = question {
@@ -221,22 +220,6 @@ fn open_newest(name: &str, host: &Host) -> ApiResult<OpenDelivery> {
 
 fn no_delivery(name: &str) -> ApiError {
     ApiError::not_found(format!("`{name}` has no delivery")).with_hint(NO_DELIVERY_HINT)
-}
-
-/// Plans the offered changes, except those that were applied earlier and not changed since.
-fn plan_delivery(
-    delivery: &OpenDelivery,
-    source: &DeliverySource,
-    partial: PartialFiles,
-    earlier: EarlierFiles,
-) -> Result<DeliveryPlan> {
-    let baseline = ConflictBaseline {
-        began_ns: i128::from(source.began_ns),
-        merge_bases: None,
-        partial,
-        earlier,
-    };
-    plan(delivery, source, Some(&baseline))
 }
 
 /// Returns all changes of `plan`, each with the conflict that there is by now.
@@ -306,7 +289,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         add_reverted_files(&mut applied, applied_files(part, host).unwrap_or_default());
     }
     let source = delivery.read_source()?;
-    let plan = plan_delivery(&delivery, &source, partial, EarlierFiles::default())?;
+    let plan = plan_kept(&delivery, &source, partial, EarlierFiles::default())?;
     let mut review = plan_json("kept", &delivery, &plan, host)?;
     if let Some(fields) = review.as_object_mut() {
         if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
@@ -392,7 +375,7 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
     let source = delivery.read_source()?;
     let read_answer =
         |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
-            let plan = answer_plan(run, label, &delivery, source.clone())?;
+            let plan = plan_answer(&delivery, &labelled_source(run, label, source.clone())?)?;
             let mut differences = BTreeMap::new();
             for (_, entry) in plan.reviewable_entries() {
                 let file_diff = difference(&delivery, &plan, entry)?;
@@ -401,35 +384,19 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
             Ok((plan, differences))
         };
     let (plan, differences) = read_answer(answer)?;
-    let mut files: Vec<Value> = match against {
-        None => {
-            let answer_differences = differences.values();
-            answer_differences
-                .map(|file_diff| change_json(file_diff, None, &host.cwd))
-                .collect()
-        }
+    let shown_differences: Vec<DeliveryDifference> = match against {
+        None => differences.into_values().collect(),
         Some(other_answer) => {
             let (_, other_differences) = read_answer(other_answer)?;
-            let changes = changes_between(&other_differences, &differences);
-            changes
-                .iter()
-                .map(|file_diff| change_json(file_diff, None, &host.cwd))
-                .collect()
+            changes_between(&other_differences, &differences)
         }
     };
+    let shown_differences = shown_differences.iter();
+    let mut files: Vec<Value> = shown_differences
+        .map(|file_diff| change_json(file_diff, None, &host.cwd))
+        .collect();
     files.extend(refusals_json(&plan, &host.cwd));
     Ok(json!({"state": "answer", "answer": answer, "against": against, "files": files}))
-}
-
-/// Returns what the files of an answer would change, with all files of other write paths left out.
-fn answer_plan(
-    run: &RunDir,
-    label: &str,
-    delivery: &OpenDelivery,
-    source: DeliverySource,
-) -> Result<DeliveryPlan> {
-    let source = labelled_source(run, label, source)?;
-    plan_answer(delivery, &source)
 }
 
 /// Returns how the project after the changes `new_differences` differs from the project after the
@@ -485,9 +452,9 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         let delivery = OpenDelivery::create(&deliveries, &run.name())?;
         let result = delivery
             .write_source(&source)
-            .and_then(|()| plan_delivery(&delivery, &source, PartialFiles::default(), earlier))
+            .and_then(|()| plan_kept(&delivery, &source, PartialFiles::default(), earlier))
             .map_err(ApiError::from)
-            .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
+            .and_then(|mut plan| apply_selected(&delivery, &mut plan, &request.files, host));
         if !delivery.is_applied()? {
             delivery.discard()?;
         }
@@ -495,35 +462,26 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
     }
     let delivery = Arc::new(open_newest(&run.name(), host)?);
     let Some(mut applied_delivery) = AppliedDelivery::open(Arc::clone(&delivery))? else {
-        return apply_rest(&delivery, request, host);
+        return apply_rest(&delivery, &request.files, host);
     };
     let (reapplied_files, files) =
         split_reverted(&mut applied_delivery, &request.files, &host.cwd)?;
     let roots = applied_delivery.roots();
     drop(applied_delivery);
-    let remaining_request = DeliveryRequest {
-        files,
-        answer: None,
-        history: RequestedHistory::None,
-    };
     if reapplied_files.is_empty() {
-        return apply_rest(&delivery, &remaining_request, host);
+        return apply_rest(&delivery, &files, host);
     }
     refuse_outside(&roots, &host.project, &reapplied_files.paths())?;
-    let takes_other_files = remaining_request.files.iter().any(|file| file.take);
+    let takes_other_files = files.iter().any(|file| file.take);
     if takes_other_files {
         // Nothing is applied again if something else is refused.
         let plan = plan_rest(&delivery)?;
-        refuse_outside(
-            &plan.roots,
-            &host.project,
-            &taken_paths(&remaining_request, host),
-        )?;
-        delivery_selection(&delivery, &plan, &remaining_request.files, &host.cwd)?;
+        refuse_outside(&plan.roots, &host.project, &taken_paths(&files, host))?;
+        delivery_selection(&delivery, &plan, &files, &host.cwd)?;
     }
     let mut rows = reapply(&delivery, &reapplied_files, host)?;
     if takes_other_files {
-        let reply = apply_rest(&delivery, &remaining_request, host).map_err(|error| {
+        let reply = apply_rest(&delivery, &files, host).map_err(|error| {
             error.with_hint("the files that had been undone were applied again before that")
         })?;
         if let Some(Value::Array(other_rows)) = reply.get("rows") {
@@ -537,17 +495,17 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
 fn plan_rest(delivery: &Arc<OpenDelivery>) -> Result<DeliveryPlan> {
     let earlier = EarlierParts::read(delivery)?;
     let source = delivery.read_source()?;
-    plan_delivery(delivery, &source, earlier.partial, EarlierFiles::default())
+    plan_kept(delivery, &source, earlier.partial, EarlierFiles::default())
 }
 
-/// Applies what the request takes of what was not applied of a kept delivery.
+/// Applies what `files` take of what was not applied of a kept delivery.
 fn apply_rest(
     delivery: &Arc<OpenDelivery>,
-    request: &DeliveryRequest,
+    files: &[RequestedFileChoice],
     host: &Host,
 ) -> ApiResult<Value> {
     let mut plan = plan_rest(delivery)?;
-    apply_selected(delivery, &mut plan, request, host)
+    apply_selected(delivery, &mut plan, files, host)
 }
 
 /// Applies files again that were undone.
@@ -563,9 +521,8 @@ fn reapply(
 }
 
 /// Returns the paths of the selected files.
-pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
-    let names: Vec<String> = request
-        .files
+pub(super) fn taken_paths(files: &[RequestedFileChoice], host: &Host) -> Vec<AbsPath> {
+    let names: Vec<String> = files
         .iter()
         .filter(|file| file.take)
         .map(|file| file.path.clone())
@@ -573,15 +530,15 @@ pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath
     resolve_paths(&names, host)
 }
 
-/// Applies the changes of `plan` that the request selects.
+/// Applies the changes of `plan` that `files` select.
 pub(super) fn apply_selected(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
-    request: &DeliveryRequest,
+    files: &[RequestedFileChoice],
     host: &Host,
 ) -> ApiResult<Value> {
-    refuse_outside(&plan.roots, &host.project, &taken_paths(request, host))?;
-    let selection = delivery_selection(delivery, plan, &request.files, &host.cwd)?;
+    refuse_outside(&plan.roots, &host.project, &taken_paths(files, host))?;
+    let selection = delivery_selection(delivery, plan, files, &host.cwd)?;
     let choices = select_hunks(delivery, plan, selection.choices, &selection.parts)?;
     let changes = apply(delivery, plan, &choices, SelectionOrigin::Review, None)?;
     Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
@@ -622,19 +579,7 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
         let message = format!("nothing of `{run}` was applied");
         return Err(ApiError::conflict(message));
     };
-    let paths = resolve_paths(&request.paths, host);
-    refuse_outside(&applied_delivery.roots(), &host.project, &paths)?;
-    let known_paths = applied_delivery
-        .listed_paths()
-        .map(|(path, ..)| path)
-        .collect();
-    require_known_path(&paths, applied_delivery.name(), &known_paths, &host.cwd)?;
-    let changed_file_policy = if request.force {
-        ChangedFilePolicy::Replaced
-    } else {
-        ChangedFilePolicy::Kept
-    };
-    let rows = applied_delivery.undo_or_redo(UndoDirection::Undo, &paths, changed_file_policy)?;
+    let rows = revert(applied_delivery, &request.paths, request.force, host)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
     // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its
     // name.

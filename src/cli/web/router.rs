@@ -1,6 +1,8 @@
 //! The routes of the server, and the checks that come before them, in this order: host, origin,
 //! method, token, and whether the server is read-only. Every reply gets the headers that protect the page.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -58,7 +60,7 @@ struct SessionRequest {
 }
 
 /// Returns all routes of `server`.
-pub(super) fn routes(server: &WebServer) -> Router {
+pub(super) fn routes(server: &Arc<WebServer>) -> Router {
     let api = Router::new()
         .route("/session", post(open_session))
         .route("/info", get(overview::info))
@@ -94,28 +96,28 @@ pub(super) fn routes(server: &WebServer) -> Router {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message)
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(server.clone(), check_and_finish))
-        .with_state(server.clone())
+        .layer(from_fn_with_state(Arc::clone(server), check_and_finish))
+        .with_state(Arc::clone(server))
 }
 
 /// Exchanges the code of a link for a token.
 async fn open_session(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<SessionRequest>,
 ) -> ApiResult {
-    if !server.codes().redeem(&request.code) {
+    if !server.codes.redeem(&request.code) {
         let message = "the link was used already, or is older than a minute";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, message)
             .with_hint("press Enter in the terminal of `massgen web` for another link"));
     }
     let (token, text) = BearerToken::random();
-    server.tokens().insert(token);
+    server.tokens.insert(token);
     Ok(JsonReply(json!({"token": text})))
 }
 
 /// Passes on a request that may be made, and completes the reply.
 async fn check_and_finish(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -124,7 +126,7 @@ async fn check_and_finish(
         Ok(request) => next.run(request).await,
         Err(error) => error.into_response(),
     };
-    encode(&mut response, server.redactor());
+    encode(&mut response, &server.redactor);
     let headers = response.headers_mut();
     for (name, value) in FIXED_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -143,7 +145,7 @@ async fn check_and_finish(
 /// extensions.
 fn check(server: &WebServer, request: Request) -> ApiResult<Request> {
     let (mut parts, body) = request.into_parts();
-    if let Err(refusal) = server.guard().check(&parts) {
+    if let Err(refusal) = server.guard.check(&parts) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, refusal.to_string()));
     }
     let path = parts.uri.path();
@@ -155,7 +157,7 @@ fn check(server: &WebServer, request: Request) -> ApiResult<Request> {
     if !needs_no_token(path, method) {
         let token = require_token(server, &parts)?;
         let is_write = *method == Method::POST && path != BROWSE_PATH;
-        if server.is_read_only() && is_write {
+        if server.is_read_only && is_write {
             let message = "the server was started with `--read-only`";
             return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
@@ -179,7 +181,7 @@ fn is_page_file(path: &str) -> bool {
 
 /// Returns the token that a request carries, if it is accepted.
 fn require_token(server: &WebServer, request: &Parts) -> ApiResult<BearerToken> {
-    server.tokens().authorize(request).ok_or_else(|| {
+    server.tokens.authorize(request).ok_or_else(|| {
         let message = "the bearer token is missing or wrong";
         ApiError::new(StatusCode::UNAUTHORIZED, message)
             .with_hint("open the link that `massgen web` prints")

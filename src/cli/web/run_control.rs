@@ -53,7 +53,7 @@ enum StopMode {
 
 /// Answers `POST /api/runs/{id}/approvals/{approval}`.
 pub(super) async fn approve(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path((id, approval)): Path<(String, String)>,
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> ApiResult {
@@ -79,7 +79,7 @@ pub(super) async fn approve(
 /// Answers `POST /api/runs/{id}/questions/{question}`: an open question, or whether a delivery
 /// whose checks failed is kept.
 pub(super) async fn answer(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path((id, question_id)): Path<(String, String)>,
     JsonBody(request): JsonBody<AnswerRequest>,
 ) -> ApiResult {
@@ -124,7 +124,7 @@ pub(super) async fn answer(
 
 /// Answers `POST /api/runs/{id}/stop`.
 pub(super) async fn stop(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     JsonBody(request): JsonBody<StopRequest>,
 ) -> ApiResult {
@@ -139,7 +139,7 @@ pub(super) async fn stop(
 
 /// Answers `POST /api/runs/{id}/messages`: a message that agents read before their next request.
 pub(super) async fn send_message(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     JsonBody(request): JsonBody<MessageRequest>,
 ) -> ApiResult {
@@ -168,7 +168,7 @@ pub(super) async fn send_message(
 /// Returns a live run that the page started.
 async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
     let run = find_logged(server, id).await?;
-    let page_run = server.runs().find(run.name());
+    let page_run = server.runs.find(run.name());
     page_run.filter(|run| !run.is_ended()).ok_or_else(|| {
         let message = format!("`{}` is not an active run of this page", run.name());
         ApiError::conflict(message)

@@ -32,7 +32,7 @@ pub(super) struct LogQuery {
 
 /// Answers `GET /api/runs/{id}/log`: the events after a sequence number.
 pub(super) async fn events(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     query: std::result::Result<Query<LogQuery>, QueryRejection>,
 ) -> ApiResult {
@@ -53,7 +53,7 @@ pub(super) struct ResumptionQuery {
 /// Answers `GET /api/runs/{id}/resumption`: whether the run was resumed since its stream ended,
 /// here or by another process.
 pub(super) async fn resumption(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     query: std::result::Result<Query<ResumptionQuery>, QueryRejection>,
 ) -> ApiResult {
@@ -70,7 +70,7 @@ pub(super) async fn resumption(
 
 /// Answers `GET /api/runs/{id}/answers/{label}`: the whole answer, with its checks.
 pub(super) async fn answer(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path((id, label)): Path<(String, String)>,
 ) -> ApiResult {
     let run = find_logged(&server, id).await?;
@@ -91,9 +91,9 @@ pub(super) async fn answer(
 }
 
 /// Returns the feed of a run.
-pub(super) async fn find_feed(server: &WebServer, run: LoggedRun) -> ApiResult<Arc<RunFeed>> {
-    let server = server.clone();
-    run_blocking(move || server.runs().feed(&run)).await
+pub(super) async fn find_feed(server: &Arc<WebServer>, run: LoggedRun) -> ApiResult<Arc<RunFeed>> {
+    let server = Arc::clone(server);
+    run_blocking(move || server.runs.feed(&run)).await
 }
 
 fn read_events(run: &LoggedRun, query: &LogQuery) -> Result<Value> {

@@ -11,12 +11,11 @@ use serde_json::{Map, Value};
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::default_sessions;
 use crate::cli::deliveries::finish_interrupted_deliveries;
-use crate::cli::execution::{
-    OutputMode, RunOutcome, UserPresence, execute_and_show, secret_values,
-};
+use crate::cli::execution::{OutputMode, RunOutcome, execute_and_show, secret_values};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::{pipelines_directory, resume_with_team as resume_pipeline};
-use crate::cli::resume::{ResumedTeam, resume_with_team};
+use crate::cli::resume::resume_with_team;
+use crate::cli::run::RunTeam;
 use crate::cli::team::is_team_from_flags;
 use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
@@ -81,27 +80,27 @@ impl<'r> RecordedConfig<'r> {
 /// An interrupted pipeline, and what it is resumed with.
 struct PipelineResumption {
     dir: PipelineDir,
-    team: ResumedTeam,
+    team: RunTeam,
     flags: RunArguments,
 }
 
 /// An interrupted run, and what it is resumed with.
 struct RunResumption {
     interrupted_run: InterruptedRun,
-    team: ResumedTeam,
+    team: RunTeam,
     flags: RunArguments,
 }
 
 /// Answers `POST /api/runs/{id}/continue`.
 pub(super) async fn resume(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     JsonBody(request): JsonBody<ResumeRequest>,
 ) -> ApiResult {
     let limits = RequestedLimits::parse(&request.limits)?;
     if pipelines::is_name(&id) {
         let resumption = {
-            let server = server.clone();
+            let server = Arc::clone(&server);
             // The outer result is that of the blocking task.
             run_blocking(move || Ok(prepare_pipeline(&server, &id, limits))).await??
         };
@@ -113,7 +112,7 @@ pub(super) async fn resume(
         return Err(ApiError::invalid(message));
     }
     let resumption = {
-        let server = server.clone();
+        let server = Arc::clone(&server);
         run_blocking(move || Ok(prepare_run(&server, &run))).await??
     };
     begin_run(&server, |run| execute_resumed_run(resumption, run)).await
@@ -138,7 +137,7 @@ fn prepare_pipeline(
     id: &str,
     limits: RequestedLimits,
 ) -> ApiResult<PipelineResumption> {
-    let pipeline = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
+    let pipeline = pipelines::find_by_name(id, &pipelines_directory(&server.host))?;
     let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
     let mut flags = RunArguments::default().with_recorded(&record.arguments)?;
@@ -159,7 +158,7 @@ fn find_interrupted_run(server: &WebServer, run: &RunDir) -> ApiResult<Interrupt
         .metadata()
         .map(|metadata| metadata.session_id)
         .ok_or_else(not_resumable)?;
-    let sessions_directory = default_sessions(server.host());
+    let sessions_directory = default_sessions(&server.host);
     let session_exists = |session: &str| sessions::find(session, &sessions_directory).is_ok();
     let interrupted_run =
         find_interrupted(&server.logs_directory(), Some(&session), session_exists)?;
@@ -171,17 +170,17 @@ fn find_interrupted_run(server: &WebServer, run: &RunDir) -> ApiResult<Interrupt
 }
 
 /// Returns the team of the server that has this config, unchanged since.
-fn find_team(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<ResumedTeam> {
+fn find_team(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<RunTeam> {
     let has_config = |named: &&NamedTeam| match &named.team.file {
         // A team without a file is the one that the server has detected.
         None => config.text.is_none() && !config.is_team_from_flags,
         Some(file) => {
-            let secrets = secret_values(&named.team.config, server.host());
+            let secrets = secret_values(&named.team.config, &server.host);
             let text = Redactor::new(secrets).text(&file.text());
             file.path() == config.path && config.text == Some(text.as_str())
         }
     };
-    let named_team = server.teams().iter().find(has_config);
+    let named_team = server.teams.iter().find(has_config);
     let NamedTeam { team, .. } = named_team.ok_or_else(|| {
         let message =
             "no team of this server has the config of the run, unchanged since the run started";
@@ -195,14 +194,7 @@ fn find_team(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<Resum
             None => error.with_hint(terminal),
         }
     })?;
-    Ok(ResumedTeam {
-        host: server.host().clone(),
-        config: team.config.clone(),
-        other_files: server.config_files(),
-        file: team.file.clone(),
-        models: server.models().clone(),
-        telemetry: server.telemetry().cloned(),
-    })
+    Ok(server.run_team(team))
 }
 
 /// Resumes and executes a pipeline.
@@ -215,7 +207,8 @@ async fn execute_resumed_pipeline(
     finish_interrupted_deliveries(&team.host, &mut output)?;
     let repository = PipelineRepository::reopen(dir, &team.host.env).await?;
     repository.require_start_directory(&team.host.cwd, "start the server there")?;
-    let (stop, mode) = (run.stop().clone(), OutputMode::Page(&run));
+    let mut page = &*run;
+    let (stop, mode) = (run.stop().clone(), OutputMode::Frontend(&mut page));
     let execution = resume_pipeline(repository, team, &flags, stop, &mut output, mode);
     // Boxed: the future is large.
     Box::pin(execution).await
@@ -232,14 +225,15 @@ async fn execute_resumed_run(resumption: RunResumption, run: Arc<PageRun>) -> Re
     finish_interrupted_deliveries(&team.host, &mut output)?;
     let run_request = resume_with_team(&interrupted_run, team, &flags, &mut output)?;
     let stop = run.stop().clone();
+    let mut page = &*run;
+    let mode = OutputMode::Frontend(&mut page);
     // Boxed: the future is large.
     Box::pin(execute_and_show(
         run_request,
-        UserPresence::Absent,
         &flags,
         stop,
         &mut output,
-        OutputMode::Page(&run),
+        mode,
     ))
     .await
 }

@@ -18,7 +18,7 @@ use crate::cli::deliveries::finish_interrupted_deliveries;
 use crate::cli::execution::{OutputMode, RunOutcome, execute};
 use crate::cli::opening_question::user_location;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention};
+use crate::cli::run::{PreparedRun, RunTeam, apply_flags, reject_broad_mention};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
@@ -63,12 +63,12 @@ pub(super) struct StartRequest {
 
 /// Answers `POST /api/runs`: starts a run, or shows what it would do.
 pub(super) async fn start(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<StartRequest>,
 ) -> ApiResult {
     let is_dry_run = request.dry_run;
     let (prepared, flags, warnings) = {
-        let server = server.clone();
+        let server = Arc::clone(&server);
         // The inner result has the errors that are replies already, which `run_blocking` has not.
         run_blocking(move || Ok(prepare(&server, &request))).await??
     };
@@ -93,17 +93,17 @@ pub(super) async fn start(
 /// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of
 /// the page even if the client disconnects before that, which ends only the reply.
 pub(super) async fn begin_run<F>(
-    server: &WebServer,
+    server: &Arc<WebServer>,
     execute: impl FnOnce(Arc<PageRun>) -> F,
 ) -> ApiResult
 where
     F: Future<Output = Result<RunOutcome>> + Send + 'static,
 {
-    let slot = server.runs().run_slot()?;
-    let run = server.runs().new_run();
+    let slot = server.runs.run_slot()?;
+    let run = server.runs.new_run();
     let execution = execute(Arc::clone(&run));
     tokio::spawn(execute_to_end(execution, Arc::clone(&run), slot));
-    let registration = tokio::spawn(register_named(server.clone(), run));
+    let registration = tokio::spawn(register_named(Arc::clone(server), run));
     let panic_error = |_| Err(Error::bug("the run failed unexpectedly"));
     let reply = registration.await.unwrap_or_else(panic_error)?;
     Ok(JsonReply(reply))
@@ -111,10 +111,10 @@ where
 
 /// Waits until `run` has a name, adds it to the runs of the page, and returns what the client
 /// reads.
-async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
+async fn register_named(server: Arc<WebServer>, run: Arc<PageRun>) -> Result<Value> {
     let name = run.wait_for_name().await?;
     let session = run.session();
-    server.runs().insert(run);
+    server.runs.insert(run);
     Ok(json!({"run": name, "session": session}))
 }
 
@@ -130,14 +130,14 @@ fn prepare(
         return Err(usage_error("there is no task").into());
     }
     let limits = RequestedLimits::parse(&request.limits)?;
-    limits.require_effect(&team.config, server.models())?;
+    limits.require_effect(&team.config, &server.models)?;
     let mut flags = RunArguments::default();
     limits.apply_to(&mut flags);
     flags.delivery.review = request.review;
     let mut config = team.config.clone();
-    let mut output = CliOutput::for_server_run(server.runs().stop());
+    let mut output = CliOutput::for_server_run(server.runs.stop());
     apply_flags(&mut config, &flags, &mut output)?;
-    let mut host = server.host().clone();
+    let mut host = server.host.clone();
     host.arguments = recorded_command_line(named_team, &flags);
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
@@ -159,15 +159,14 @@ fn prepare(
     open_task_mentions(&mut opened, &prompt, turn, &mut config, &host, request)?;
     let session_id = (continued.as_ref()).map(|continued| continued.session_dir.id());
     let prepared = PreparedRun {
-        other_files: server.config_files(),
-        host,
-        config,
-        team_file: team.file.clone(),
-        models: server.models().clone(),
+        team: RunTeam {
+            host,
+            config,
+            ..server.run_team(team)
+        },
         prompt,
         opened_paths: opened,
         continued_session: continued,
-        telemetry: server.telemetry().cloned(),
         approvals: SessionApprovals::default(),
         session_sandboxes: Some(server.session_sandboxes(session_id.as_deref())),
     };
@@ -190,7 +189,7 @@ fn recorded_command_line(named_team: &NamedTeam, flags: &RunArguments) -> Vec<St
 
 /// Returns the team with this id, or the only one.
 fn find_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s NamedTeam> {
-    let teams = server.teams();
+    let teams = server.teams.as_slice();
     let team = match (id, teams) {
         (None, [only]) => Some(only),
         (None, _) => None,
@@ -345,8 +344,9 @@ async fn execute_run(
     run: Arc<PageRun>,
 ) -> Result<RunOutcome> {
     let mut output = CliOutput::for_server_run(run.stop());
-    finish_interrupted_deliveries(&prepared.host, &mut output)?;
+    finish_interrupted_deliveries(&prepared.team.host, &mut output)?;
     let stop = run.stop().clone();
-    let mode = OutputMode::Page(&run);
+    let mut page = &*run;
+    let mode = OutputMode::Frontend(&mut page);
     Box::pin(execute(prepared, &flags, stop, &mut output, mode)).await
 }

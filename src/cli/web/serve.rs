@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
 use crate::cli::web::router;
-use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
+use crate::cli::web::server_state::{NamedTeam, WebServer};
 use crate::cli::web::web_run_registry::WebRunRegistry;
 use crate::config::team::{DEMO_HINT, WorkspaceMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -99,7 +99,7 @@ async fn serve(
     let redactor = Redactor::new(secrets.collect());
     let listener = address.listen().await?;
     let own_port = LoopbackPort::Own(listener.address().port());
-    let server = WebServer::new(WebServerState {
+    let server = Arc::new(WebServer {
         teams,
         models,
         telemetry,
@@ -138,7 +138,7 @@ async fn serve(
     }
     // Runs that are stopping keep their results, unless the user stops them immediately.
     tokio::select! {
-        () = server.runs().end() => {}
+        () = server.runs.end() => {}
         () = stop.immediate.cancelled() => {}
     }
     Ok(())
@@ -219,7 +219,7 @@ fn start_address(listener: &HttpListener) -> String {
 
 /// Prints a link with a new code, and returns it.
 fn print_link(server: &WebServer, start: &str, output: &mut CliOutput<'_>) -> Result<Url> {
-    let link = format!("{start}#k={}", server.codes().create());
+    let link = format!("{start}#k={}", server.codes.create());
     let seconds = CODE_TIME_MAX.as_secs();
     output.note(&format!(
         "serving the page at {start}; this link works once, for {seconds} s:"

@@ -1,9 +1,10 @@
 //! What all requests share: who may use the server, its teams, and the directory that it serves.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cli::http::origin_guard::OriginGuard;
 use crate::cli::http::token::BearerTokens;
+use crate::cli::run::RunTeam;
 use crate::cli::team::ChosenTeam;
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
@@ -17,13 +18,9 @@ use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sandboxes::SessionSandboxes;
 
-/// The server. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct WebServer(Arc<WebServerState>);
-
-/// The parts of a server.
+/// The server.
 #[derive(Debug)]
-pub(super) struct WebServerState {
+pub(super) struct WebServer {
     /// The process, and the variables of `.env` files.
     pub(super) host: Host,
     /// The teams that the page can choose.
@@ -60,48 +57,25 @@ pub(super) struct NamedTeam {
 }
 
 impl WebServer {
-    /// Creates a server of these parts.
-    pub(super) fn new(state: WebServerState) -> Self {
-        Self(Arc::new(state))
-    }
-
-    /// Returns the process.
-    pub(super) fn host(&self) -> &Host {
-        &self.0.host
-    }
-
     /// Returns the directory of the records of all runs.
     pub(super) fn logs_directory(&self) -> AbsPath {
-        self.0.host.state_parent.join(STATE_DIR).join(LOGS)
+        self.host.state_parent.join(STATE_DIR).join(LOGS)
     }
 
-    /// Returns the teams.
-    pub(super) fn teams(&self) -> &[NamedTeam] {
-        &self.0.teams
-    }
-
-    /// Returns the config files of the teams.
-    pub(super) fn config_files(&self) -> Vec<AbsPath> {
+    /// Returns `team` with what its runs have in common; no agent may change the configs of others.
+    pub(super) fn run_team(&self, team: &ChosenTeam) -> RunTeam {
         let files = self
-            .teams()
+            .teams
             .iter()
             .filter_map(|named| named.team.file.as_ref());
-        files.filter_map(TeamFile::path).cloned().collect()
-    }
-
-    /// Returns the known models.
-    pub(super) fn models(&self) -> &ModelList {
-        &self.0.models
-    }
-
-    /// Returns the settings of the telemetry export.
-    pub(super) fn telemetry(&self) -> Option<&TelemetrySettings> {
-        self.0.telemetry.as_ref()
-    }
-
-    /// Returns the runs.
-    pub(super) fn runs(&self) -> &WebRunRegistry {
-        &self.0.runs
+        RunTeam {
+            host: self.host.clone(),
+            config: team.config.clone(),
+            file: team.file.clone(),
+            other_files: files.filter_map(TeamFile::path).cloned().collect(),
+            models: self.models.clone(),
+            telemetry: self.telemetry.clone(),
+        }
     }
 
     /// Returns what the last turn of `session` has left, if that was the newest run.
@@ -120,42 +94,12 @@ impl WebServer {
     }
 
     fn lock_newest_session(&self) -> MutexGuard<'_, Option<(String, SessionSandboxes)>> {
-        let newest_session = self.0.newest_session.lock();
+        let newest_session = self.newest_session.lock();
         newest_session.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the secrets that no reply may contain.
-    pub(super) fn redactor(&self) -> &Redactor {
-        &self.0.redactor
-    }
-
-    /// Returns whether the page only shows.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.0.is_read_only
-    }
-
-    /// Returns the hosts and origins that are accepted.
-    pub(super) fn guard(&self) -> &OriginGuard {
-        &self.0.guard
-    }
-
-    /// Returns the tokens that are accepted.
-    pub(super) fn tokens(&self) -> &BearerTokens {
-        &self.0.tokens
-    }
-
-    /// Returns the codes in links.
-    pub(super) fn codes(&self) -> &LinkCodes {
-        &self.0.codes
     }
 
     /// Waits until no other batch is read.
     pub(super) async fn lock_batches(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.0.batch_lock.lock().await
-    }
-
-    /// Returns the lookups of the file picker.
-    pub(super) fn lookups(&self) -> &FileLookups {
-        &self.0.lookups
+        self.batch_lock.lock().await
     }
 }

@@ -50,7 +50,7 @@ fn follow_by_default() -> bool {
 
 /// A reader of a run.
 struct StreamReader {
-    server: WebServer,
+    server: Arc<WebServer>,
     run: LoggedRun,
     feed: Arc<RunFeed>,
     changes: watch::Receiver<()>,
@@ -76,7 +76,7 @@ enum ReaderState {
 
 /// Answers `GET /api/runs/{id}/stream`.
 pub(super) async fn stream(
-    State(server): State<WebServer>,
+    State(server): State<Arc<WebServer>>,
     Path(id): Path<String>,
     query: std::result::Result<Query<StreamQuery>, QueryRejection>,
     headers: HeaderMap,
@@ -85,7 +85,7 @@ pub(super) async fn stream(
     let run = find_logged(&server, id).await?;
     let last_header = headers.get(LAST_EVENT_ID);
     let last_seq = last_header.and_then(|header| header.to_str().ok()?.trim().parse().ok());
-    let slot = server.runs().stream_slot().ok_or_else(|| {
+    let slot = server.runs.stream_slot().ok_or_else(|| {
         let message = "too many streams are open";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
@@ -132,7 +132,7 @@ impl StreamReader {
 
     /// Waits for a change, and collects what follows immediately. `None` when the server stops.
     async fn wait(&mut self) -> Option<()> {
-        let stop = self.server.runs().stop().graceful.clone();
+        let stop = self.server.runs.stop().graceful.clone();
         let change = async {
             self.changes.changed().await.ok()?;
             tokio::time::sleep(match self.feed.progress() {
@@ -199,6 +199,6 @@ impl StreamReader {
     }
 
     fn with_data(&self, event: StreamEvent, data: Value) -> StreamEvent {
-        event.data(sanitize(self.server.redactor(), data).to_string())
+        event.data(sanitize(&self.server.redactor, data).to_string())
     }
 }

@@ -117,14 +117,11 @@ impl AgentTeam {
             .as_ref()
             .map_or(0, |conversation| conversation.abandoned_models);
         let last_model = connection.models.len().saturating_sub(1);
-        let subagent_setup = self.subagent_setup(member, phase);
-        let is_resumed = connection.recorded.is_some();
-        let launch_setups = self.subagent_launch_setups(member, gate.as_ref());
-        let subagents = subagent_setup.map(|setup| {
-            setup
-                .for_resumed(is_resumed)
-                .with_launch_setups(launch_setups)
-        });
+        let mut subagents = self.subagent_setup(member, phase);
+        if let Some(setup) = &mut subagents {
+            setup.is_resumed = connection.recorded.is_some();
+            setup.launch_setups = self.subagent_launch_setups(member, gate.as_ref()).into();
+        }
         let models = self.with_agent_launcher(member, gate.as_ref(), connection.models);
         let mut session = ModelSession {
             agent: member.id.clone(),

@@ -20,8 +20,9 @@ use crate::world::sys::state_files::file::{self, Appender};
 const LINES_WAITING_MAX: usize = 10_000;
 
 /// How much is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogDetail {
+    #[default]
     /// Steps of the run and errors, in `massgen.log`.
     Plain,
     /// Requests, timings and decisions too, in `massgen_debug.log`.
