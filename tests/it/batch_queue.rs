@@ -116,8 +116,9 @@ fn open_attempts(project: &Project) -> Vec<(String, String)> {
 fn has_end(project: &Project, end: &str) -> bool {
     let dir = batch_dir(project).unwrap();
     names(&dir.join("notes")).iter().any(|name| {
-        let note = fs::read_to_string(dir.join("notes").join(name)).unwrap_or_default();
-        note.contains(&format!("\"end\":\"{end}\""))
+        let note = fs::read(dir.join("notes").join(name)).unwrap_or_default();
+        let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+        note["end"] == end
     })
 }
 
