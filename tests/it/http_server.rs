@@ -10,7 +10,6 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -25,33 +24,6 @@ enum Step {
     Send(Vec<u8>),
     Wait(Duration),
     AwaitClose,
-    Follow(StreamFeed),
-}
-
-/// Pieces that a test adds to an open stream. Clones share them.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamFeed {
-    sender: UnboundedSender<Option<String>>,
-    receiver: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
-}
-
-impl StreamFeed {
-    /// Creates an empty feed.
-    pub(crate) fn new() -> Self {
-        let (sender, receiver) = unbounded_channel();
-        let receiver = Arc::new(tokio::sync::Mutex::new(receiver));
-        Self { sender, receiver }
-    }
-
-    /// Adds a piece to the stream.
-    pub(crate) fn piece(&self, piece: impl Into<String>) {
-        self.sender.send(Some(piece.into())).unwrap();
-    }
-
-    /// Ends the stream.
-    pub(crate) fn end(&self) {
-        self.sender.send(None).unwrap();
-    }
 }
 
 /// A received request.
@@ -142,18 +114,11 @@ impl ScriptedResponse {
         self
     }
 
-    /// Adds pieces of a stream as the test supplies them.
-    #[must_use]
-    pub(crate) fn follow(mut self, feed: &StreamFeed) -> Self {
-        self.steps.push(Step::Follow(feed.clone()));
-        self
-    }
-
     /// Returns all its bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let sent = |step: &Step| match step {
             Step::Send(bytes) => bytes.clone(),
-            Step::Wait(_) | Step::AwaitClose | Step::Follow(_) => Vec::new(),
+            Step::Wait(_) | Step::AwaitClose => Vec::new(),
         };
         self.steps.iter().flat_map(sent).collect()
     }
@@ -275,15 +240,6 @@ async fn accept_connections(
                     Step::AwaitClose => {
                         while connection.read(&mut [0; 64]).await.is_ok_and(|n| n > 0) {}
                         *closed.lock().unwrap() += 1;
-                    }
-                    Step::Follow(feed) => {
-                        let mut receiver = feed.receiver.lock().await;
-                        while let Some(Some(piece)) = receiver.recv().await {
-                            let piece = ScriptedResponse::default().piece(piece).bytes();
-                            if connection.write_all(&piece).await.is_err() {
-                                return;
-                            }
-                        }
                     }
                 }
             }
