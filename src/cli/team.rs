@@ -2,24 +2,35 @@
 //! config is found, or one that is built from the keys and local servers that are available.
 
 use futures_util::future::join_all;
+use reqwest::header::HeaderMap;
+use url::Url;
 
+use crate::backend::connect::ConnectContext;
+use crate::backend::rate_limit::RateLimiter;
+use crate::backend::remote::model_list::model_list_request;
 use crate::cli::args::RunArguments;
+use crate::cli::command_line::usage_error;
+use crate::cli::execution::read_script;
 use crate::cli::output::CliOutput;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::Severity;
 use crate::config::model_family::{contradicting_backend_warning, misspelling_warning};
 use crate::config::team::{
-    LocalServer, TeamOptions, WorkspaceMode, detected_backends, team_from_environment,
-    team_from_options,
+    LocalServer, TeamOptions, WorkspaceMode, backend_without_model, detected_backends,
+    team_from_environment, team_from_options,
 };
-use crate::config::vendors::{VENDORS, Vendor};
-use crate::config::{Config, LoadedConfig};
+use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
+use crate::config::{BackendConfig, Config, LoadedConfig};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::spending::models::ModelList;
-use crate::text::count_noun;
-use crate::world::io::http::HttpClient;
+use crate::text::{count_noun, escape_name, list_first};
+use crate::world::diagnostics::probe::endpoint::probe_endpoint;
+use crate::world::io::http::{HttpClient, display_url};
+
+/// Maximum number of models that the error about several of them lists.
+const LISTED_MODELS_MAX: usize = 20;
 
 /// Chooses the team of a run. The command line takes precedence over the config of an earlier turn.
 /// `workspaces` controls what agents get if no config describes it, and `models` are the known
@@ -32,7 +43,7 @@ pub(crate) async fn choose_team(
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    match configured_team(host, arguments, remembered_file, workspaces, models, output)? {
+    match configured_team(host, arguments, remembered_file, workspaces, models, output).await? {
         Some(team) => Ok(team),
         None => detect_team(host, workspaces, output).await,
     }
@@ -59,7 +70,7 @@ pub(crate) async fn detect_team(
 }
 
 /// Like [`choose_team`], but returns `None` instead of building a team from keys and local servers.
-pub(crate) fn configured_team(
+pub(crate) async fn configured_team(
     host: &Host,
     arguments: &RunArguments,
     remembered_file: Option<TeamFile>,
@@ -70,6 +81,17 @@ pub(crate) fn configured_team(
     // Clap makes these flags and `--config` conflict, so none is ignored here.
     if let Some(options) = team_options(arguments) {
         let variables = host.config_variables();
+        let listed_model = listed_model(&options, host).await?;
+        let options = match &listed_model {
+            Some(model) => {
+                output.note(&format!(
+                    "model: {}, the only one of the endpoint",
+                    escape_name(model)
+                ));
+                options.with_model(model)
+            }
+            None => options,
+        };
         let config = team_from_options(&options, &variables, models, workspaces)?;
         for agent in &config.agents {
             let warning = contradicting_backend_warning(&agent.backend, &variables)
@@ -226,10 +248,70 @@ async fn probe_server(
     endpoint: Option<String>,
 ) -> Option<LocalServer> {
     let base_url = endpoint?;
-    let models = http.probe_models(&base_url).await?;
+    let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
+    let reply = probe_endpoint(http, &url, HeaderMap::new()).await;
     Some(LocalServer {
         vendor,
         base_url,
-        models,
+        models: reply.into_models().ok()?,
+    })
+}
+
+/// Returns the model of a team whose endpoint has to be asked for it: the only one that is listed.
+///
+/// # Errors
+/// The list cannot be read, or it has another number of models.
+pub(crate) async fn listed_model(
+    options: &TeamOptions<'_>,
+    host: &Host,
+) -> Result<Option<String>> {
+    let Some(backend) = backend_without_model(options)? else {
+        return Ok(None);
+    };
+    let models = list_models(&backend, host).await?;
+    if let [model] = models.as_slice() {
+        return Ok(Some(model.clone()));
+    }
+    let names = match models.as_slice() {
+        [] => "no models".to_owned(),
+        models => {
+            let names: Vec<String> = models.iter().map(|name| escape_name(name)).collect();
+            format!("several models: {}", list_first(&names, LISTED_MODELS_MAX))
+        }
+    };
+    Err(usage_error(format!("the endpoint has {names}")).with_hint("add `--model NAME`"))
+}
+
+/// Asks the endpoint of `backend` for its models.
+pub(crate) async fn list_models(backend: &BackendConfig, host: &Host) -> Result<Vec<String>> {
+    let VendorConnection::Http(format) = backend.vendor.connection else {
+        return Ok(Vec::new());
+    };
+    let request = with_connect_context(host, |context| {
+        model_list_request(backend, format, context)
+    })?;
+    let reply = probe_endpoint(&HttpClient::new(), &request.url, request.headers).await;
+    reply.into_models().map_err(|reason| {
+        let message = format!("`{}` {reason}", display_url(&request.url));
+        Error::new(ErrorKind::Environment, message)
+            .with_hint("start the server, or correct the URL: most end in `/v1`")
+            .with_hint("or add `--model NAME`: an endpoint need not list its models")
+    })
+}
+
+/// Calls `connect` with what connecting a backend needs.
+pub(crate) fn with_connect_context<T>(
+    host: &Host,
+    connect: impl FnOnce(ConnectContext<'_>) -> T,
+) -> T {
+    let variables = host.config_variables();
+    let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
+    connect(ConnectContext {
+        env: &env,
+        http: &HttpClient::new(),
+        cwd: &host.cwd,
+        rate_limiter: &RateLimiter::default(),
+        models: &ModelList::with_user_rows(Vec::new()),
+        read: &read_script,
     })
 }

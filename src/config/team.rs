@@ -2,6 +2,7 @@
 //! keys and local servers.
 
 use serde_json::Map;
+use url::Url;
 
 use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
 use crate::config::checks::ChecksConfig;
@@ -13,7 +14,7 @@ use crate::config::model_family::{FAMILIES, find_family, reject_model_lists, unk
 use crate::config::permissions::PermissionsConfig;
 use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
-use crate::config::vendors::{self, VENDORS, Vendor};
+use crate::config::vendors::{self, UrlDestination, VENDORS, Vendor};
 use crate::config::{
     AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, MediaModels,
     OrchestratorConfig, ReplyTimeouts, TimeoutConfig, ToolFilter,
@@ -33,6 +34,9 @@ use crate::text::list_names;
 pub const TEAM_AGENTS_MAX: usize = 3;
 /// The id of an agent that works alone.
 const SINGLE_AGENT_ID: &str = "agent1";
+/// The backend type at an endpoint, unless it is named: most servers speak Chat Completions,
+/// whatever models they have.
+const ENDPOINT_TYPE_DEFAULT: &str = "chatcompletion";
 
 /// The command line's settings for a team without a config: one agent for each model.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,6 +49,17 @@ pub struct TeamOptions<'a> {
     pub base_url: Option<&'a str>,
     /// `--system-message`.
     pub system_message: Option<&'a str>,
+}
+
+impl<'a> TeamOptions<'a> {
+    /// Returns these settings with one model.
+    #[must_use]
+    pub fn with_model(self, model: &'a String) -> Self {
+        Self {
+            models: std::slice::from_ref(model),
+            ..self
+        }
+    }
 }
 
 /// A server on this machine that responded, with its models.
@@ -109,6 +124,26 @@ pub fn team_from_options(
     Ok(team_config(agents))
 }
 
+/// Returns the backend of a team whose endpoint has to say which models it has: the command line
+/// names none, and the default model of the vendor need not exist there.
+pub fn backend_without_model(options: &TeamOptions<'_>) -> Result<Option<BackendConfig>> {
+    let name = match (options.models, options.backend, options.base_url) {
+        ([], Some(name), _) => name,
+        ([], None, Some(_)) => ENDPOINT_TYPE_DEFAULT,
+        ([], None, None) | ([_, ..], _, _) => return Ok(None),
+    };
+    let vendor = supported_vendor(name)?;
+    let url = options.base_url.and_then(|url| Url::parse(url).ok());
+    let is_asked = match url.as_ref().map(vendors::destination) {
+        Some(UrlDestination::Vendor(variables)) => variables != vendor.key_variables,
+        Some(UrlDestination::ThisMachine | UrlDestination::Elsewhere(_)) => true,
+        None => vendor.is_local_server,
+    };
+    let needs_model = is_asked || vendor.default_model.is_none();
+    let has_endpoint = options.base_url.is_some() || vendor.is_local_server;
+    Ok((needs_model && has_endpoint).then(|| backend_config(vendor, "", options.base_url)))
+}
+
 /// Returns `name`, or with the first number that makes it differ from `names`.
 pub(super) fn unused_name(name: &str, names: &[String]) -> String {
     let numbered_names = (2..).map(|number: usize| format!("{name}{number}"));
@@ -127,8 +162,7 @@ fn backend_from_options(
     let family = model.and_then(find_family);
     let vendor = match (options.backend, options.base_url, family) {
         (Some(name), _, _) => supported_vendor(name)?,
-        // Most servers speak Chat Completions, whatever models they have.
-        (None, Some(_), _) => supported_vendor("chatcompletion")?,
+        (None, Some(_), _) => supported_vendor(ENDPOINT_TYPE_DEFAULT)?,
         (None, None, Some(family)) => supported_vendor(family.backend_type(env))?,
         (None, None, None) => return Err(unknown_model_error(model, known_models)),
     };

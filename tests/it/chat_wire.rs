@@ -9,7 +9,9 @@ use massgen::backend::{Backend, BackendError, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
+use massgen::world::diagnostics::probe::endpoint::probe_endpoint;
 use massgen::world::io::http::HttpClient;
+use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;
@@ -638,9 +640,13 @@ async fn local_servers_list_their_models_at_once_or_are_not_there() {
         listing.to_string(),
     );
     let server = ScriptedServer::start(vec![answer]).await;
-    let http = HttpClient::new();
-    let models = http.probe_models(&format!("{}/v1/", server.url)).await;
-    assert_eq!(models, Some(vec!["llama3".to_owned(), "qwen3".to_owned()]));
+    let models = |url: String| async move {
+        let url = url.parse().unwrap();
+        let reply = probe_endpoint(&HttpClient::new(), &url, HeaderMap::new()).await;
+        reply.into_models()
+    };
+    let names = models(format!("{}/v1/models", server.url)).await;
+    assert_eq!(names.unwrap(), ["llama3", "qwen3"]);
     assert_eq!(server.requests()[0].line, "GET /v1/models");
 
     for answer in [
@@ -650,7 +656,6 @@ async fn local_servers_list_their_models_at_once_or_are_not_there() {
         ScriptedResponse::default().await_close(),
     ] {
         let server = ScriptedServer::start(vec![answer]).await;
-        assert_eq!(http.probe_models(&server.url).await, None);
+        assert!(models(format!("{}/models", server.url)).await.is_err());
     }
-    assert_eq!(http.probe_models("not a url").await, None);
 }

@@ -522,7 +522,7 @@ fn every_vendor_is_asked_in_its_own_way() {
 #[test]
 fn an_endpoint_that_refuses_or_hangs_is_reported() {
     let hangs = Endpoint::start_with(|_| ScriptedResponse::default().await_close());
-    check_online(&hangs, 3, "missing", "no response within 5 s");
+    check_online(&hangs, 3, "missing", "no response within 10 s");
     let closed_port = free_ports(1)[0];
     let finished = at(&format!("http://127.0.0.1:{closed_port}/v1"))
         .args(["--online"])

@@ -205,6 +205,46 @@ fn one_agent_needs_no_config() {
 }
 
 #[test]
+fn an_endpoint_without_a_model_is_asked_for_its_list() {
+    #[track_caller]
+    fn run(models: &[&str], flags: &[&str]) -> (Endpoint, Project) {
+        let entries = models.iter().map(|model| json!({"id": model}));
+        let list = json!({"data": entries.collect::<Vec<_>>()}).to_string();
+        let endpoint = Endpoint::start_with(move |request| match request.line.as_str() {
+            "GET /v1/models" => ScriptedResponse::whole("200 OK", &[], &list),
+            _ => play(request),
+        });
+        let base_url = endpoint.base_url();
+        let project = Project::new().args(["--base-url", &base_url]);
+        (endpoint, project.args(flags).args(["What is it?"]))
+    }
+
+    for flags in [&[][..], &["--backend", "openai"], &["--backend", "vllm"]] {
+        let (_endpoint, project) = run(&["m1"], &[flags, &["--dry-run"]].concat());
+        let finished = project.success();
+        let note = "model: m1, the only one of the endpoint";
+        assert!(finished.stderr().contains(note), "{}", finished.stderr());
+        assert!(finished.stdout().contains("m1"), "{}", finished.stdout());
+    }
+    let (_endpoint, project) = run(&["m1"], &[]);
+    assert_eq!(project.success().stdout(), "forty-two, says m1\n");
+    let (_endpoint, project) = run(&["m1", "m2"], &[]);
+    insta::assert_snapshot!(project.failure(2).stderr(), @r"
+    error: the endpoint has several models: `m1`, `m2`
+    hint: add `--model NAME`
+    ");
+    let (_endpoint, project) = run(&[], &[]);
+    let finished = project.failure(2);
+    let message = "the endpoint has no models";
+    assert!(finished.stderr().contains(message), "{}", finished.stderr());
+    let url = "http://127.0.0.1:1/v1";
+    let gone = Project::new().args(["--base-url", url, "What is it?"]).failure(3);
+    let message = "`http://127.0.0.1:1/v1/models` is not reachable";
+    assert!(gone.stderr().contains(message), "{}", gone.stderr());
+    assert!(gone.stderr().contains("or add `--model NAME`"), "{}", gone.stderr());
+}
+
+#[test]
 fn the_answer_of_a_model_without_tool_calls_counts() {
     #[track_caller]
     fn check(more: &str, count: usize, requests: usize, expected: &str) {

@@ -10,6 +10,8 @@
 use std::fs::{self, Permissions, read_to_string};
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::json;
+
 use crate::http_server::{Endpoint, ScriptedResponse};
 use crate::project::Project;
 use crate::terminal::{CTRL_D, ENTER, Terminal};
@@ -18,6 +20,8 @@ use crate::terminal::{CTRL_D, ENTER, Terminal};
 const KEY: &str = "sk-0123456789abcdef0123";
 /// The config that runs find.
 const FOUND: &str = ".massgen/config.yaml";
+/// The first question of the dialogue.
+const ENDPOINT_QUESTION: &str = "Another endpoint? Its URL, such as http://127.0.0.1:8080/v1 [none]";
 /// A config that is there already.
 const EXISTING: &str = "# mine\n";
 
@@ -229,6 +233,52 @@ fn an_endpoint_of_the_environment_becomes_part_of_the_config() {
     assert!(yaml.contains(&server.base_url()), "{yaml}");
 }
 
+/// Starts a server that lists these models.
+fn start_listing(models: &[&str]) -> Endpoint {
+    let entries = models.iter().map(|model| json!({"id": model}));
+    let list = json!({"data": entries.collect::<Vec<_>>()}).to_string();
+    Endpoint::start_with(move |_| ScriptedResponse::whole("200 OK", &[], &list))
+}
+
+#[test]
+fn an_endpoint_is_asked_for_its_model_and_gets_no_default_of_a_vendor() {
+    let (one, several) = (start_listing(&["tiny"]), start_listing(&["tiny", "large"]));
+    let url = one.base_url();
+    for backend in [&[][..], &["--backend", "openai"]] {
+        let flags = [backend, &["--base-url", &url, "-o", "team.yaml"]].concat();
+        let yaml = write_with(with_keys(), &flags, "team.yaml");
+        assert!(yaml.contains("model: tiny"), "{yaml}");
+        assert!(!yaml.contains("gpt"), "{yaml}");
+    }
+    let flags = ["init", "--yes", "--base-url", &several.base_url()];
+    let finished = with_keys().args(flags).failure(2).has_no(FOUND);
+    insta::assert_snapshot!(finished.stderr(), @r"
+    error: the endpoint has several models: `tiny`, `large`
+    hint: add `--model NAME`
+    ");
+}
+
+#[test]
+fn the_dialogue_takes_an_endpoint_that_was_not_found() {
+    if has_local_server() {
+        return;
+    }
+    let server = start_listing(&["tiny", "large"]);
+    let flags = ["--no-path", "--no-commands", "--output", "team.yaml"];
+    let mut terminal = open_dialogue(Project::new(), &flags);
+    answer_question(&mut terminal, ENDPOINT_QUESTION, "http://127.0.0.1:1/v1");
+    answer_question(&mut terminal, "is not reachable", "");
+    answer_question(&mut terminal, "Which model?", "");
+    answer_question(&mut terminal, ENDPOINT_QUESTION, &server.base_url());
+    answer_question(&mut terminal, "Its models: `tiny`, `large`", "large");
+    answer_question(&mut terminal, "two agents of this model? [y/N]", "y");
+    terminal.wait_for_output("written: team.yaml");
+    let project = terminal.wait_for_end(0);
+    let yaml = read_to_string(project.path("team.yaml")).unwrap();
+    assert_eq!(yaml.matches("model: large").count(), 2, "{yaml}");
+    assert!(yaml.contains(&server.base_url()), "{yaml}");
+}
+
 #[test]
 fn a_local_gateway_of_the_environment_gets_the_key() {
     let gateway = Endpoint::start();
@@ -273,7 +323,12 @@ fn wrong_flags_write_nothing() {
             2,
             "`m,second` is not the name of one model",
         ),
-        (&["--yes", "-b", "ollama"], 2, "has no default model"),
+        (&["--yes", "-b", "openrouter"], 2, "has no default model"),
+        (
+            &["--yes", "--base-url", "http://127.0.0.1:1/v1"],
+            3,
+            "`http://127.0.0.1:1/v1/models` is not reachable",
+        ),
         (&["--yes", "-b", "scripted"], 2, "cannot be used with"),
         (
             &["--yes", "--path", "nowhere"],
@@ -413,6 +468,7 @@ fn init_without_any_model_names_the_ways_to_get_one() {
     insta::assert_snapshot!(finished.stderr(), @r#"
     error: no model found: no API key is set, no local server is running, and neither `claude`, `codex` nor `gemini` is installed
     hint: set an API key in the environment or in `~/.massgen/.env`: `OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GOOGLE_API_KEY`, `XAI_API_KEY`, `ZAI_API_KEY`, `GROQ_API_KEY`, `CEREBRAS_API_KEY`, `TOGETHER_API_KEY`, `FIREWORKS_API_KEY`, `MOONSHOT_API_KEY`, `NEBIUS_API_KEY` or `QWEN_API_KEY`
+    hint: name the URL of a server that you run: massgen init --yes --base-url http://127.0.0.1:8080/v1
     hint: without an API key: massgen --config @examples/basic/offline_demo "write a hello program"
     "#);
     let _nothing = finished.has_no(".massgen");
@@ -461,6 +517,7 @@ fn enter_takes_the_default_of_every_question() {
     terminal.wait_for_output("key OPENAI_API_KEY");
     terminal.wait_for_output("program `claude`");
     terminal.wait_for_output("A program works with its own tools");
+    answer_question(&mut terminal, ENDPOINT_QUESTION, "");
     answer_question(&mut terminal, "Which take part, by number? [1 2 3]", "");
     answer_question(&mut terminal, "A path, or `none` [.]", "");
     answer_question(&mut terminal, "May the winner write there? [y/N]", "");
@@ -560,7 +617,8 @@ fn one_key_makes_one_agent_or_two() {
     let one_key = || Project::new().env("OPENAI_API_KEY", KEY);
     for (typed, has_second) in [("", false), ("y", true)] {
         let mut terminal = open_dialogue(one_key(), &["--no-path", "--no-commands"]);
-        terminal.wait_for_output("Only one model was found");
+        answer_question(&mut terminal, ENDPOINT_QUESTION, "");
+        terminal.wait_for_output("Two agents of one model make a team");
         answer_question(&mut terminal, "two agents of this model? [y/N]", typed);
         terminal.wait_for_output("written: .massgen/config.yaml");
         let project = terminal.wait_for_end(0);
@@ -579,6 +637,7 @@ fn one_key_makes_one_agent_or_two() {
 fn answers_are_checked_and_used() {
     let project = with_program(with_keys()).file("team.yaml", EXISTING);
     let mut terminal = open_dialogue(project, &[]);
+    answer_question(&mut terminal, ENDPOINT_QUESTION, "none");
     answer_question(&mut terminal, "by number?", "9");
     answer_question(&mut terminal, "type numbers from 1 to", "");
     let written = terminal.all_output();
@@ -594,6 +653,7 @@ fn answers_are_checked_and_used() {
 
     let project = with_program(with_keys()).file("team.yaml", EXISTING);
     let mut terminal = open_dialogue(project, &[]);
+    answer_question(&mut terminal, ENDPOINT_QUESTION, "none");
     answer_question(&mut terminal, "by number?", &format!("1, 1 {number}"));
     answer_question(&mut terminal, "A path, or `none` [.]", "nowhere");
     answer_question(&mut terminal, "`nowhere` is not a directory", "src");
@@ -629,6 +689,7 @@ fn answers_are_checked_and_used() {
 #[test]
 fn an_end_of_the_input_writes_nothing() {
     let mut terminal = open_dialogue(with_keys(), &["--model", "gpt-5"]);
+    answer_question(&mut terminal, "two agents of this model? [y/N]", "");
     terminal.wait_for_output("A path, or `none` [.]");
     terminal.type_keys(CTRL_D);
     terminal.wait_for_output("nothing was written");

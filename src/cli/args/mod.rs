@@ -103,7 +103,7 @@ pub(crate) struct RunArguments {
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<String>,
     /// Model of a team without a config; repeat it for a team of several agents. Default: the
-    /// default model of the backend.
+    /// default model of the backend, or the only one that the endpoint lists.
     #[arg(short, long, value_name = "MODEL", conflicts_with = "config")]
     pub model: Vec<String>,
     /// Backend type of a team without a config. Default: derived from the model name.

@@ -14,25 +14,21 @@ mod team;
 mod terminal;
 mod tool_package;
 
-use crate::backend::connect::ConnectContext;
-use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::DoctorArguments;
 use crate::cli::directory_question::directory_breadth_reason;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, exit_status, show};
 use crate::cli::environment;
-use crate::cli::execution::read_script;
 use crate::cli::model_prices::{model_list, require_prices};
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::run::runtime;
+use crate::cli::team::with_connect_context;
 use crate::config::Config;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::spending::models::ModelList;
 use crate::world::diagnostics::probe;
 use crate::world::diagnostics::probe::terminal::{stderr_size, stdout_size};
-use crate::world::io::http::HttpClient;
 use crate::world::mcp::packages::PackageStore;
 use crate::world::sandbox::docker::socket::find_engine;
 
@@ -126,18 +122,4 @@ async fn inspect(
         .await,
     );
     Ok((findings, team.config))
-}
-
-/// Calls `connect` with what connecting a backend needs.
-fn with_connect_context<T>(host: &Host, connect: impl FnOnce(ConnectContext<'_>) -> T) -> T {
-    let variables = host.config_variables();
-    let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
-    connect(ConnectContext {
-        env: &env,
-        http: &HttpClient::new(),
-        cwd: &host.cwd,
-        rate_limiter: &RateLimiter::default(),
-        models: &ModelList::with_user_rows(Vec::new()),
-        read: &read_script,
-    })
 }

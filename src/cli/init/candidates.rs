@@ -6,20 +6,23 @@ use crate::cli::init::discovery::{FoundLogin, describe_program};
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
-use crate::cli::team::probe_local_servers;
+use crate::cli::team::{list_models, listed_model, probe_local_servers};
 use crate::config::draft::first_team::TeamCandidate;
 use crate::config::external_agents::{ExternalAgentKind, KINDS, SIGN_IN_HINT, find_kind};
 use crate::config::model_family::reject_model_lists;
 use crate::config::team::{
-    DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends,
-    hints_for_unused_keys, key_hint, team_from_options,
+    DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, backend_without_model,
+    detected_backends, hints_for_unused_keys, key_hint, team_from_options,
 };
-use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::spending::models::ModelList;
 use crate::text::shell_words::quote_word;
 use crate::world::exec::agent_launcher::find_program;
+
+/// What to do with a server that is not found.
+const ENDPOINT_HINT: &str =
+    "name the URL of a server that you run: massgen init --yes --base-url http://127.0.0.1:8080/v1";
 
 /// Returns the agents that the flags describe; none if there are no such flags.
 pub(super) fn agents_from_flags(
@@ -55,6 +58,11 @@ pub(super) fn agents_from_flags(
         system_message: None,
     };
     let env = host.config_variables();
+    let listed_model = single_thread_runtime()?.block_on(listed_model(&options, host))?;
+    let options = match &listed_model {
+        Some(model) => options.with_model(model),
+        None => options,
+    };
     // Only the hints about an unknown model name need the list.
     let models_with_prices = model_list(host, None, output).unwrap_or_else(|error| {
         output.warning(&format!("ignoring your list of models: {error:#}"));
@@ -67,8 +75,48 @@ pub(super) fn agents_from_flags(
         .collect())
 }
 
-/// Returns everything that is found, models before programs. Logins are only named.
-pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<TeamCandidate>> {
+/// Returns the models that the endpoint at `url` lists.
+///
+/// # Errors
+/// Those of [`list_models`].
+pub(super) fn endpoint_models(url: &str, host: &Host) -> Result<Vec<String>> {
+    let options = TeamOptions {
+        base_url: Some(url),
+        ..TeamOptions::default()
+    };
+    match backend_without_model(&options)? {
+        Some(backend) => single_thread_runtime()?.block_on(list_models(&backend, host)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns a model of the endpoint at `url`.
+pub(super) fn endpoint_candidate(
+    url: &str,
+    model: &String,
+    host: &Host,
+) -> Result<Option<TeamCandidate>> {
+    let env = host.config_variables();
+    let options = TeamOptions {
+        base_url: Some(url),
+        ..TeamOptions::default()
+    };
+    let known_models = ModelList::with_user_rows(Vec::new());
+    let team = team_from_options(
+        &options.with_model(model),
+        &env,
+        &known_models,
+        WorkspaceMode::PerAgent,
+    )?;
+    let agent = team.agents.first();
+    Ok(agent.map(|agent| TeamCandidate {
+        source: url.to_owned(),
+        ..TeamCandidate::from_agent(agent, &env)
+    }))
+}
+
+/// Returns everything that is found, models before programs.
+pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
     let env = host.config_variables();
     let servers = single_thread_runtime()?.block_on(probe_local_servers(&env));
     let backends = detected_backends(&env, &servers).into_iter();
@@ -94,12 +142,7 @@ pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<
             ..candidate
         })
     });
-    let candidates: Vec<TeamCandidate> = models.chain(programs).collect();
-    if candidates.is_empty() {
-        Err(nothing_found_error(&env, logins))
-    } else {
-        Ok(candidates)
-    }
+    Ok(models.chain(programs).collect())
 }
 
 /// Returns the indexes of the candidates that take part unless the user chooses others: models, and
@@ -158,9 +201,9 @@ pub(super) fn second_agent_hint(agents: &[TeamCandidate]) -> Option<String> {
     ))
 }
 
-/// Returns the error that nothing can take part.
-fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
-    let key_hints = hints_for_unused_keys(env, "massgen init --yes");
+/// Returns the error that nothing can take part. Logins are only named.
+pub(super) fn nothing_found_error(host: &Host, logins: &[FoundLogin]) -> Error {
+    let key_hints = hints_for_unused_keys(&host.config_variables(), "massgen init --yes");
     let keys = if key_hints.is_empty() {
         "no API key is set"
     } else {
@@ -177,5 +220,8 @@ fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
     for hint in key_hints.into_iter().chain(login_hints) {
         error = error.with_hint(hint);
     }
-    error.with_hint(key_hint()).with_hint(DEMO_HINT)
+    error
+        .with_hint(key_hint())
+        .with_hint(ENDPOINT_HINT)
+        .with_hint(DEMO_HINT)
 }

@@ -1,21 +1,26 @@
 //! The questions of `massgen init` on a terminal. Enter takes the default of each.
 
-use crate::cli::init::candidates::default_indexes;
+use crate::cli::init::candidates::{
+    default_indexes, endpoint_candidate, endpoint_models, find_candidates, nothing_found_error,
+};
 use crate::cli::init::directory::{DirectoryChoice, default_directory, parse_directory};
-use crate::cli::init::discovery::{FoundLogin, found_lines};
+use crate::cli::init::discovery::{candidate_line, find_logins, found_lines};
 use crate::cli::output::CliOutput;
 use crate::config::draft::DRAFT_ENTRIES_MAX;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
+use crate::text::{escape_name, list_first};
 
 /// What a single model makes possible.
-const ONE_MODEL_NOTE: &str = "Only one model was found: a team of one agent, without a vote. Two agents \
-    of one model can also be a team: both work on the task and vote, for about twice the money.";
+const ONE_MODEL_NOTE: &str = "One agent works alone, without a vote. Two agents of one model make a \
+    team: both work on the task and vote, for about twice the money.";
 /// How several agents get one model.
 const REPEATED_NUMBER_NOTE: &str =
-    "A number may be repeated: `1 1` makes two agents of the first kind.";
+    "A number may be repeated: two of one model make a team, such as `1 1`.";
+/// Maximum number of models of an endpoint that are shown.
+const SHOWN_MODELS_MAX: usize = 20;
 
 /// Asks on a terminal. `next_line` returns the lines that the user types.
 pub(super) struct InitDialogue<'d, 'w> {
@@ -26,24 +31,78 @@ pub(super) struct InitDialogue<'d, 'w> {
 impl InitDialogue<'_, '_> {
     /// Shows what was found, and asks which of it takes part. A single model takes part in any
     /// case: the question is whether it is the model of two agents.
-    pub(super) fn ask_agents(
-        &mut self,
-        candidates: &[TeamCandidate],
-        logins: &[FoundLogin],
-    ) -> Result<Vec<TeamCandidate>> {
-        for line in found_lines(candidates, logins) {
+    pub(super) fn ask_agents(&mut self, host: &Host) -> Result<Vec<TeamCandidate>> {
+        let logins = find_logins(host);
+        let mut candidates = find_candidates(host)?;
+        for line in found_lines(&candidates, &logins) {
             self.output.note(&line);
         }
-        let has_program = candidates.iter().any(TeamCandidate::is_program);
-        if let ([only], false) = (candidates, has_program) {
-            self.output.note(ONE_MODEL_NOTE);
-            let wants_pair =
-                self.ask_yes_or_no("Make a team of two agents of this model?", false)?;
-            let count = if wants_pair { 2 } else { 1 };
-            return Ok(vec![only.clone(); count]);
+        let endpoint_index = candidates.len();
+        if let Some(candidate) = self.ask_endpoint(host)? {
+            let number = endpoint_index.saturating_add(1);
+            self.output.note(&candidate_line(number, &candidate));
+            candidates.push(candidate);
         }
+        let mut default_indexes = default_indexes(&candidates);
+        if endpoint_index < candidates.len() && !default_indexes.contains(&endpoint_index) {
+            default_indexes.push(endpoint_index);
+        }
+        match candidates.as_slice() {
+            [] => Err(nothing_found_error(host, &logins)),
+            [only] if !only.is_program() => self.ask_pair(only),
+            candidates => self.ask_numbers(candidates, &default_indexes),
+        }
+    }
+
+    /// Asks for a server that was not found, and for one of its models.
+    fn ask_endpoint(&mut self, host: &Host) -> Result<Option<TeamCandidate>> {
+        loop {
+            let url = self.ask("Another endpoint? Its URL, such as http://127.0.0.1:8080/v1 [none]")?;
+            if matches!(url.as_str(), "" | "none" | "n" | "no") {
+                return Ok(None);
+            }
+            let models = match endpoint_models(&url, host) {
+                Ok(models) => models,
+                Err(error) => {
+                    self.output.note(&error.to_string());
+                    Vec::new()
+                }
+            };
+            let model = match models.as_slice() {
+                [model] => model.clone(),
+                models => self.ask_model(models)?,
+            };
+            if !model.is_empty() {
+                return endpoint_candidate(&url, &model, host);
+            }
+        }
+    }
+
+    /// Asks for one of the models of an endpoint.
+    fn ask_model(&mut self, models: &[String]) -> Result<String> {
+        let names: Vec<String> = models.iter().map(|name| escape_name(name)).collect();
+        if !names.is_empty() {
+            let list = list_first(&names, SHOWN_MODELS_MAX);
+            self.output.note(&format!("Its models: {list}"));
+        }
+        self.ask("Which model? Its name, or Enter for another endpoint")
+    }
+
+    /// Asks whether one model is the model of two agents.
+    pub(super) fn ask_pair(&mut self, only: &TeamCandidate) -> Result<Vec<TeamCandidate>> {
+        self.output.note(ONE_MODEL_NOTE);
+        let wants_pair = self.ask_yes_or_no("Make a team of two agents of this model?", false)?;
+        let count = if wants_pair { 2 } else { 1 };
+        Ok(vec![only.clone(); count])
+    }
+
+    /// Asks which candidates take part.
+    fn ask_numbers(
+        &mut self,
+        candidates: &[TeamCandidate],
+        default_indexes: &[usize],
+    ) -> Result<Vec<TeamCandidate>> {
         self.output.note(REPEATED_NUMBER_NOTE);
-        let default_indexes = default_indexes(candidates);
         let numbers: Vec<String> = default_indexes
             .iter()
             .map(|index| index.saturating_add(1).to_string())

@@ -93,14 +93,17 @@ pub(super) fn found_lines(candidates: &[TeamCandidate], logins: &[FoundLogin]) -
             .then_some(PROGRAM_NOTE),
         (!logins.is_empty()).then_some(LOGIN_NOTE),
     ];
-    std::iter::once("Found:".to_owned())
+    let is_empty = candidates.is_empty() && logins.is_empty();
+    let heading = if is_empty { "Found: nothing" } else { "Found:" };
+    std::iter::once(heading.to_owned())
         .chain(candidate_lines)
         .chain(login_lines)
         .chain(notes.into_iter().flatten().map(str::to_owned))
         .collect()
 }
 
-fn candidate_line(number: usize, candidate: &TeamCandidate) -> String {
+/// Returns the line about a candidate with this number.
+pub(super) fn candidate_line(number: usize, candidate: &TeamCandidate) -> String {
     let name = &candidate.name;
     let source = escape_name(&candidate.source);
     match &candidate.model {

@@ -8,7 +8,8 @@ use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::TerminalLines;
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::init::candidates::{
-    agents_from_flags, choose_default_agents, find_candidates, second_agent_hint,
+    agents_from_flags, choose_default_agents, find_candidates, nothing_found_error,
+    second_agent_hint,
 };
 use crate::cli::init::dialogue::InitDialogue;
 use crate::cli::init::directory::{default_directory, parse_directory};
@@ -90,18 +91,20 @@ fn team_from_flags(
     let flag_agents = agents_from_flags(arguments, host, output)?;
     let agents = if flag_agents.is_empty() {
         let logins = find_logins(host);
-        let candidates = find_candidates(host, &logins)?;
+        let candidates = find_candidates(host)?;
+        if candidates.is_empty() {
+            return Err(nothing_found_error(host, &logins));
+        }
         for line in found_lines(&candidates, &logins) {
             output.note(&line);
         }
-        let default_agents = choose_default_agents(candidates)?;
-        if let Some(hint) = second_agent_hint(&default_agents) {
-            output.note(&hint);
-        }
-        default_agents
+        choose_default_agents(candidates)?
     } else {
         flag_agents
     };
+    if let Some(hint) = second_agent_hint(&agents) {
+        output.note(&hint);
+    }
     let path = match &arguments.path {
         Some(text) => Some(parse_directory(text, host)?),
         None if arguments.no_path => None,
@@ -126,11 +129,10 @@ fn ask_team(
     dialogue: &mut InitDialogue<'_, '_>,
 ) -> Result<FirstTeam> {
     let flag_agents = agents_from_flags(arguments, host, dialogue.output)?;
-    let agents = if flag_agents.is_empty() {
-        let logins = find_logins(host);
-        dialogue.ask_agents(&find_candidates(host, &logins)?, &logins)?
-    } else {
-        flag_agents
+    let agents = match flag_agents.as_slice() {
+        [] => dialogue.ask_agents(host)?,
+        [only] if !only.is_program() => dialogue.ask_pair(only)?,
+        _ => flag_agents,
     };
     let path = match &arguments.path {
         Some(text) => Some(parse_directory(text, host)?),

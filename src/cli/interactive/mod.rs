@@ -79,7 +79,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
         output = output.without_transients();
     }
     finish_interrupted_deliveries(host, &mut output)?;
-    let state = SessionState::open(host, arguments, &mut output)?;
+    let state = SessionState::open(host, arguments, &mut output).await?;
     state.require_model().await?;
     let file_finder = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.state_parent.join(STATE_DIR));

@@ -95,9 +95,9 @@ pub(crate) enum OpenPathOrigin {
 }
 
 impl SessionState {
-    /// Finds the team and the session that the command line selects, without asking the user or a
-    /// server.
-    pub(crate) fn open(
+    /// Finds the team and the session that the command line selects, without asking the user. A
+    /// server is asked only for its models, where the command line names its URL and no model.
+    pub(crate) async fn open(
         host: &Host,
         arguments: &RunArguments,
         output: &mut CliOutput<'_>,
@@ -123,7 +123,7 @@ impl SessionState {
             last_run: None,
             is_directory_declined: false,
         };
-        state.find_team_and_session(output)?;
+        state.find_team_and_session(output).await?;
         Ok(state)
     }
 
@@ -136,7 +136,7 @@ impl SessionState {
         connect_all(&team.config, &self.models, &self.host).map(drop)
     }
 
-    fn find_team_and_session(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
+    async fn find_team_and_session(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
         let (host, arguments) = (&self.host, &self.arguments);
         let interrupted_session =
             find_interrupted_run(arguments, host)?.map(|run| run.metadata.session_id);
@@ -156,7 +156,8 @@ impl SessionState {
             .flatten();
         let mode = WorkspaceMode::PerAgent;
         let models = &self.models;
-        let mut team = configured_team(host, arguments, remembered_team, mode, models, output)?;
+        let team = configured_team(host, arguments, remembered_team, mode, models, output);
+        let mut team = team.await?;
         if let Some(team) = &mut team {
             if team.config.workflow.is_some() {
                 return Err(

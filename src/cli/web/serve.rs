@@ -187,7 +187,7 @@ async fn default_team(
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::PerAgent);
-    let team = configured_team(host, &flags, None, workspaces, models, output)?;
+    let team = configured_team(host, &flags, None, workspaces, models, output).await?;
     if team.is_some() {
         return Ok(team);
     }

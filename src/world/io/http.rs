@@ -9,7 +9,6 @@ use std::time::Duration;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder};
-use serde_json::Value;
 use url::Url;
 
 use crate::config::vendors::is_this_machine;
@@ -17,11 +16,6 @@ use crate::world::io::tls::client_config;
 
 /// Timeout for opening a connection, including its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
-/// Timeout for a server on this machine to list its models, long enough for a machine under load:
-/// one that does not run refuses the connection at once.
-const PROBE_SECONDS_MAX: u64 = 10;
-/// Largest list of models that is read, in bytes.
-const PROBE_BYTES_MAX: usize = 4 << 20;
 
 /// A client that is set up on first use and shared by its clones.
 #[derive(Clone, Debug, Default)]
@@ -58,32 +52,6 @@ impl HttpClient {
             self.clients.proxied.get_or_init(proxied)
         };
         client.as_ref().map_err(Clone::clone)
-    }
-
-    /// Returns the models that the server at `base_url` lists; `None` if no such server answers in
-    /// time.
-    pub async fn probe_models(&self, base_url: &str) -> Option<Vec<String>> {
-        let timeout = Duration::from_secs(PROBE_SECONDS_MAX);
-        tokio::time::timeout(timeout, self.list_models(base_url))
-            .await
-            .ok()?
-    }
-
-    async fn list_models(&self, base_url: &str) -> Option<Vec<String>> {
-        let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
-        let response = self.client_for(&url).ok()?.get(url).send().await.ok()?;
-        let mut response = response.error_for_status().ok()?;
-        let mut body = Vec::new();
-        while let Some(bytes) = response.chunk().await.ok()? {
-            body.extend_from_slice(&bytes);
-            if body.len() > PROBE_BYTES_MAX {
-                return None;
-            }
-        }
-        let listing: Value = serde_json::from_slice(&body).ok()?;
-        let models = listing.get("data")?.as_array()?.iter();
-        let names = models.filter_map(|model| model.get("id")?.as_str().map(str::to_owned));
-        Some(names.collect())
     }
 }
 

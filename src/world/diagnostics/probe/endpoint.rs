@@ -10,8 +10,9 @@ use url::Url;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::http::{HttpClient, root_cause};
 
-/// Timeout for an endpoint.
-const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(5);
+/// Timeout for an endpoint, long enough for a server on a machine under load: one that does not run
+/// refuses the connection at once.
+const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Largest list of models that is read, in bytes.
 const LIST_BYTES_MAX: usize = 4 << 20;
 
@@ -31,6 +32,25 @@ pub enum EndpointReply {
         /// The response time.
         elapsed: Duration,
     },
+}
+
+impl EndpointReply {
+    /// Returns the names of the models, or why there is no list; the reason continues a sentence
+    /// after the URL.
+    pub fn into_models(self) -> Result<Vec<String>, String> {
+        match self {
+            Self::Unreachable(reason) => Err(format!("is not reachable: {reason}")),
+            Self::TooSlow(time) => Err(format!("gives no response within {} s", time.as_secs())),
+            Self::Answered {
+                status: 200..=299,
+                models: Some(models),
+                ..
+            } => Ok(models),
+            Self::Answered { status, .. } => {
+                Err(format!("answers HTTP {status} without a list of models"))
+            }
+        }
+    }
 }
 
 /// Requests the list of models at `url`.
