@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::backend::BackendError;
 use crate::event::{StopReason, SubagentStatus};
 use crate::id::SubagentId;
 use crate::permissions::grant::Phase;
@@ -99,8 +100,8 @@ pub enum RecordedReply {
         /// What the vendor requires back.
         echo: Option<Value>,
     },
-    /// No model gave a reply, for this reason.
-    Failed(String),
+    /// No model gave a reply.
+    Failed(BackendError),
 }
 
 /// Outcome of a call.

@@ -13,9 +13,10 @@ use crate::agent::answer_log::AnswerLog;
 use crate::agent::calls::RequestedToolCall;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::{AnswerVisibility, VisibilityCursor};
+use crate::backend::BackendError;
 use crate::ballot::BallotRefusal;
 use crate::check_results::CheckResults;
-use crate::event::CoordinationEvent;
+use crate::event::{CoordinationEvent, SetupProblem};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::prompts::{self, AnswerView, call_answers};
 use crate::tools::request::CallRequest;
@@ -67,6 +68,8 @@ pub enum AgentSubmission {
         reason: String,
         /// Whether its time was over.
         timed_out: bool,
+        /// What the user has to change first, if that is known.
+        problem: Option<SetupProblem>,
     },
 }
 
@@ -278,7 +281,7 @@ impl RoundLoop {
                 .await
             {
                 Ok(Ok(reply)) => reply,
-                Ok(Err(error)) => return self.stop(error.message, false).await,
+                Ok(Err(error)) => return self.stop_after_error(error).await,
                 Err(()) => return self.stop_after_timeout().await,
             };
             self.steps = self.steps.saturating_add(1);
@@ -586,9 +589,22 @@ impl RoundLoop {
         self.stop("its round timed out".into(), true).await;
     }
 
+    async fn stop_after_error(&self, error: BackendError) {
+        self.submit(AgentSubmission::Stopped {
+            problem: error.setup_problem(),
+            reason: error.message,
+            timed_out: false,
+        })
+        .await;
+    }
+
     async fn stop(&self, reason: String, timed_out: bool) {
-        self.submit(AgentSubmission::Stopped { reason, timed_out })
-            .await;
+        self.submit(AgentSubmission::Stopped {
+            reason,
+            timed_out,
+            problem: None,
+        })
+        .await;
     }
 }
 

@@ -83,6 +83,7 @@ impl RetryBudget {
     fn next_delay(&mut self, error: BackendErrorKind) -> Option<Duration> {
         let requested = match error {
             BackendErrorKind::Permanent
+            | BackendErrorKind::NeedsUser(_)
             | BackendErrorKind::InvalidRequest
             | BackendErrorKind::ContextTooLong => return None,
             BackendErrorKind::Unreachable => {
@@ -155,6 +156,7 @@ impl ModelSession {
             self.emit(ModelEvent::Failed {
                 agent: self.agent.clone(),
                 reason: error.message.clone(),
+                problem: error.setup_problem(),
             })
             .await;
         }
@@ -205,7 +207,7 @@ impl ModelSession {
     fn next_recorded_reply(&mut self) -> Option<Result<StreamedReply, BackendError>> {
         let next_reply = self.recorded.as_mut()?.replies.pop_front()?;
         Some(match next_reply {
-            RecordedReply::Failed(reason) => Err(permanent_error(&reason)),
+            RecordedReply::Failed(error) => Err(error),
             RecordedReply::Whole {
                 text,
                 calls,

@@ -11,7 +11,7 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::backend::conversation::Conversation;
-use crate::event::StopReason;
+use crate::event::{SetupProblem, StopReason};
 use crate::id::SubagentId;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
@@ -107,8 +107,10 @@ pub struct BackendError {
 /// Kind of an error, which decides whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendErrorKind {
-    /// It will fail again: a bad key, an unknown model.
+    /// It will fail again.
     Permanent,
+    /// It will fail again until the user changes something: a rejected key, an unknown model.
+    NeedsUser(SetupProblem),
     /// The vendor rejects something in the request: it will fail again unless that is left out.
     InvalidRequest,
     /// The conversation exceeds the model's context; a shorter one may be answered.
@@ -121,6 +123,17 @@ pub enum BackendErrorKind {
         /// The wait that the vendor asked for.
         retry_after: Option<Duration>,
     },
+}
+
+impl BackendError {
+    /// Returns what the user has to change first, if that is known.
+    pub fn setup_problem(&self) -> Option<SetupProblem> {
+        if let BackendErrorKind::NeedsUser(problem) = self.kind {
+            Some(problem)
+        } else {
+            None
+        }
+    }
 }
 
 impl fmt::Display for BackendError {

@@ -1,6 +1,6 @@
 //! Builds the result of a process from its events and from how it ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::check_results::CheckResult;
@@ -10,7 +10,7 @@ use crate::cli::result::{
 };
 use crate::cli::usage_summary::UsageSummary;
 use crate::error::{Error, ExitStatus};
-use crate::event::{CoordinationEvent, Event, RunEvent, ToolEvent};
+use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, SetupProblem, ToolEvent};
 use crate::id::AgentId;
 use crate::run_view::RunView;
 use crate::run_view::ballot::BallotAnswer;
@@ -57,6 +57,8 @@ pub(crate) struct ResultBuilder {
     more_denials: u64,
     /// The arguments of calls that are in progress, by agent and id.
     open_call_arguments: BTreeMap<(AgentId, String), String>,
+    /// What the user has to change.
+    problems: BTreeSet<SetupProblem>,
 }
 
 impl ResultBuilder {
@@ -73,6 +75,9 @@ impl ResultBuilder {
         self.view.apply_next(event, 0);
         if let Event::Run(RunEvent::RunStarted { .. }) = event {
             self.failures.clear();
+            self.problems.clear();
+        } else if let Event::Model(ModelEvent::Failed { problem, .. }) = event {
+            self.problems.extend(problem);
         } else if let Event::Run(RunEvent::BaselineChecked { finding }) = event {
             self.baseline.push(finding.clone());
         } else if let Event::Coordination(CoordinationEvent::DroppedOut { agent, reason, .. }) =
@@ -171,7 +176,7 @@ impl ResultBuilder {
                     caused_by: failures
                         .map(|(agent, reason)| format!("{agent}: {reason}"))
                         .collect(),
-                    hints: Vec::new(),
+                    hints: self.remedies(),
                 })
             }
             None => None,
@@ -213,6 +218,12 @@ impl ResultBuilder {
             warnings: end.warnings.to_vec(),
             duration_ms: milliseconds(end.elapsed),
         }
+    }
+
+    fn remedies(&self) -> Vec<String> {
+        let problems = self.problems.iter();
+        let remedies = problems.map(|problem| problem.remedy().to_owned());
+        remedies.collect()
     }
 
     /// Returns the votes that count, in the order of the voters.

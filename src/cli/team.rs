@@ -261,10 +261,7 @@ async fn probe_server(
 ///
 /// # Errors
 /// The list cannot be read, or it has another number of models.
-pub(crate) async fn listed_model(
-    options: &TeamOptions<'_>,
-    host: &Host,
-) -> Result<Option<String>> {
+pub(crate) async fn listed_model(options: &TeamOptions<'_>, host: &Host) -> Result<Option<String>> {
     let Some(backend) = backend_without_model(options)? else {
         return Ok(None);
     };
@@ -287,9 +284,8 @@ pub(crate) async fn list_models(backend: &BackendConfig, host: &Host) -> Result<
     let VendorConnection::Http(format) = backend.vendor.connection else {
         return Ok(Vec::new());
     };
-    let request = with_connect_context(host, |context| {
-        model_list_request(backend, format, context)
-    })?;
+    let request =
+        with_connect_context(host, |context| model_list_request(backend, format, context))?;
     let reply = probe_endpoint(&HttpClient::new(), &request.url, request.headers).await;
     reply.into_models().map_err(|reason| {
         let message = format!("`{}` {reason}", display_url(&request.url));

@@ -23,7 +23,7 @@ pub use crate::event::coordination::{CoordinationEvent, rejection_cause};
 pub use crate::event::delivery::{
     CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow, HunkCount,
 };
-pub use crate::event::model::{ModelEvent, ReplyTextKind, StopReason};
+pub use crate::event::model::{ModelEvent, ReplyTextKind, SetupProblem, StopReason};
 pub use crate::event::pipeline::PipelineEvent;
 pub use crate::event::run::{OfferedSkill, RunEvent};
 pub use crate::event::subagent::{

@@ -77,6 +77,9 @@ pub enum ModelEvent {
         agent: AgentId,
         /// The reason.
         reason: String,
+        /// What the user has to change first, if that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<SetupProblem>,
     },
     /// A request failed and will be retried.
     Retrying {
@@ -169,4 +172,48 @@ pub enum ReplyTextKind {
     Text,
     /// Reasoning that the vendor shows.
     Reasoning,
+}
+
+/// What the user has to change before a model answers any request.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SetupProblem {
+    /// The vendor rejects the API key.
+    RejectedKey,
+    /// The endpoint does not have the model.
+    UnknownModel,
+    /// The account has no credit or quota left.
+    ExhaustedAccount,
+    /// No host of the team is found.
+    NoNetwork,
+}
+
+impl SetupProblem {
+    /// Returns what is wrong, as part of a sentence.
+    pub fn cause(self) -> &'static str {
+        match self {
+            SetupProblem::RejectedKey => "the API key is rejected",
+            SetupProblem::UnknownModel => "the endpoint does not have the model",
+            SetupProblem::ExhaustedAccount => "the account has no credit left",
+            SetupProblem::NoNetwork => "there is no network",
+        }
+    }
+
+    /// Returns what the user can do.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            SetupProblem::RejectedKey => "correct the key: `massgen doctor --online` tests it",
+            SetupProblem::UnknownModel => {
+                "correct `model` or the URL: `massgen doctor --online` tests them"
+            }
+            SetupProblem::ExhaustedAccount => {
+                "add credit to the account, or use a model of another vendor"
+            }
+            SetupProblem::NoNetwork => {
+                "check the connection and the names in URLs; behind a proxy, set `HTTPS_PROXY`"
+            }
+        }
+    }
 }

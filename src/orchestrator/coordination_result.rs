@@ -7,6 +7,7 @@ use crate::agent::deadline::StopCause;
 use crate::answer_changes::{AnswerChanges, ChangeLayers};
 use crate::ballot::VoteTally;
 use crate::check_results::{CheckResult, CheckResults, CheckStanding};
+use crate::event::SetupProblem;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
 use crate::prompts::{self, AnswerView};
@@ -40,6 +41,8 @@ pub struct CoordinationResult {
     pub answers: BTreeMap<AgentNumber, AcceptedAnswer>,
     /// The votes that counted at the end, by voter.
     pub votes: BTreeMap<AgentNumber, CountedVote>,
+    /// What the user has to change, if that is why every agent dropped out.
+    pub setup_problems: Vec<SetupProblem>,
 }
 
 impl CoordinationResult {
@@ -50,6 +53,7 @@ impl CoordinationResult {
             tally: None,
             answers: BTreeMap::new(),
             votes: BTreeMap::new(),
+            setup_problems: Vec::new(),
         }
     }
 }

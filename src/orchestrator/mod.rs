@@ -39,7 +39,7 @@ pub mod team;
 pub mod overlays;
 mod preparation;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -63,7 +63,9 @@ use crate::ballot::{
 };
 use crate::config::{Config, PlanningMode, PresentationMode};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::{DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent};
+use crate::event::{
+    DeliveryEvent, DeliveryOutcome, DeliveryRow, Event, InputChannel, RunEvent, SetupProblem,
+};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::coordination::{CoordinationLimits, Participant};
 use crate::orchestrator::coordination_result::{CoordinationEnd, CoordinationResult};
@@ -208,7 +210,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
         }
         let Some((winner, text)) = &answer else {
             turn.offer_losers(&coordination, restart).await?;
-            return Ok(turn.no_answer_result(end, coordination.answers.len()));
+            return Ok(turn.no_answer_result(end, &coordination));
         };
         if restart < turn.config.orchestrator.max_orchestration_restarts
             && let Some(session) = session
@@ -548,8 +550,14 @@ impl PreparedTurn {
         })
     }
 
-    /// Returns the result of a turn without an answer that counts, of this number of answers.
-    fn no_answer_result(&self, end: CoordinationEnd, answers: usize) -> TurnResult {
+    /// Returns the result of a turn whose `coordination` has no answer that counts.
+    fn no_answer_result(
+        &self,
+        end: CoordinationEnd,
+        coordination: &CoordinationResult,
+    ) -> TurnResult {
+        let answers = coordination.answers.len();
+        let problem = setup_problem_summary(&coordination.setup_problems);
         let (status, summary) = match end {
             CoordinationEnd::Stopped(StopCause::Interrupted) => (
                 ExitStatus::Interrupted,
@@ -566,9 +574,13 @@ impl PreparedTurn {
                 let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
                 (ExitStatus::Limit, format!("no agent answered: {limit}"))
             }
-            CoordinationEnd::Agreed if answers == 0 => {
-                (ExitStatus::Failure, "no agent answered".to_owned())
-            }
+            CoordinationEnd::Agreed if answers == 0 => match problem {
+                Some(problem) => (
+                    ExitStatus::Environment,
+                    format!("no agent answered: {problem}"),
+                ),
+                None => (ExitStatus::Failure, "no agent answered".to_owned()),
+            },
             CoordinationEnd::Agreed => (
                 ExitStatus::Failure,
                 match answers {
@@ -681,6 +693,23 @@ impl From<RecordedConclusion> for TurnResult {
             rows,
         }
     }
+}
+
+/// Returns what is wrong, and what to do; `None` without a problem.
+fn setup_problem_summary(problems: &[SetupProblem]) -> Option<String> {
+    let distinct_problems: BTreeSet<SetupProblem> = problems.iter().copied().collect();
+    let join = |part: fn(SetupProblem) -> &'static str| {
+        let parts: Vec<&str> = distinct_problems.iter().copied().map(part).collect();
+        parts.join(", ")
+    };
+    let summary = || {
+        format!(
+            "{}; {}",
+            join(SetupProblem::cause),
+            join(SetupProblem::remedy)
+        )
+    };
+    (!problems.is_empty()).then(summary)
 }
 
 /// Returns the coordination of a config that skips it: the first agent presents, and there are no

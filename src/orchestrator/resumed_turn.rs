@@ -9,6 +9,7 @@ use crate::agent::recorded_conversation::{
     EffectPersistence, RecordedCall, RecordedConversation, RecordedReply, RecordedSubagent,
     SubagentEnding, ToolResultContent,
 };
+use crate::backend::{BackendError, BackendErrorKind};
 use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{
@@ -200,8 +201,14 @@ fn append_event(conversation: &mut RecordedConversation, event: &Event) {
             stop: *stop,
             echo: echo.clone(),
         });
-    } else if let Event::Model(ModelEvent::Failed { reason, .. }) = event {
-        let reply = RecordedReply::Failed(reason.clone());
+    } else if let Event::Model(ModelEvent::Failed {
+        reason, problem, ..
+    }) = event
+    {
+        let reply = RecordedReply::Failed(BackendError {
+            kind: problem.map_or(BackendErrorKind::Permanent, BackendErrorKind::NeedsUser),
+            message: reason.clone(),
+        });
         conversation.replies.push_back(reply);
     } else if let Event::Model(ModelEvent::ModelFallback { .. }) = event {
         conversation.abandoned_models = conversation.abandoned_models.saturating_add(1);

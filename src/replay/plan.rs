@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::agent::replay_visibility::{ShownAnswers, VisibilityTimeline};
 use crate::agent::user_messages::MessageRecipient;
 use crate::error::ExitStatus;
-use crate::event::{CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, StopReason};
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, SetupProblem, StopReason,
+};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::replay_order::{
     RecordedCoordination, RecordedEnding, RecordedInput, RecordedSubmission,
@@ -70,6 +72,8 @@ struct ReplayPlanner {
     has_answer: bool,
     /// Whether the last event is a request that finally failed.
     ends_with_failure: bool,
+    /// What the user has to change, according to the first request that failed for it.
+    setup_problem: Option<SetupProblem>,
     /// The conversations that no event has belonged to so far.
     conversations_not_begun: BTreeMap<AgentId, ConversationPlan>,
 }
@@ -80,6 +84,9 @@ impl ReplayPlan {
         let mut planner = ReplayPlanner::default();
         for event in events {
             planner.apply(event);
+            if let Event::Model(ModelEvent::Failed { problem, .. }) = event {
+                planner.setup_problem = planner.setup_problem.or(*problem);
+            }
             planner.ends_with_failure = matches!(event, Event::Model(ModelEvent::Failed { .. }));
         }
         if !planner.plan.is_complete {
@@ -112,7 +119,9 @@ impl ReplayPlanner {
                 self.is_concluded = true;
             }
         } else if let RunEvent::RunEnded { status, .. } = event
-            && (self.is_concluded || *status == ExitStatus::Failure)
+            && (self.is_concluded
+                || *status == ExitStatus::Failure
+                || (*status == ExitStatus::Environment && self.setup_problem.is_some()))
         {
             self.close_coordination();
             self.plan.is_complete = true;

@@ -154,17 +154,17 @@ async fn a_refusal_for_good_is_reported_in_the_vendors_words() {
         ),
     ];
     insta::assert_snapshot!(refusals(rows).await, @"
-    permanent: `groq` answered 401 Unauthorized: Invalid API Key (the key is from `api_key`)
-    permanent: `groq` answered 403 Forbidden: No access. (the key is from `api_key`)
-    invalid request: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
+    RejectedKey: `groq` answered 401 Unauthorized: Invalid API Key (the key is from `api_key`)
+    RejectedKey: `groq` answered 403 Forbidden: No access. (the key is from `api_key`)
+    UnknownModel: `groq` answered 404 Not Found: model 'm' not found (asked at `http://here/v1/chat/completions`)
     invalid request: `groq` answered 400 Bad Request: bad tool
     invalid request: `groq` answered 400 Bad Request: Unknown parameter: 'stream_options'. (set `stream_options: null` next to `model` to omit it)
     invalid request: `groq` answered 400 Bad Request: INVALID
-    permanent: `groq` answered 402 Payment Required: Insufficient credits
+    ExhaustedAccount: `groq` answered 402 Payment Required: Insufficient credits
     invalid request: `groq` answered 413 Payload Too Large
     invalid request: `groq` answered 422 Unprocessable Entity: field required
     permanent: `groq` answered 307 Temporary Redirect (redirects to `https://elsewhere.example/v1` are not followed)
-    permanent: `groq` answered 429 Too Many Requests: You exceeded your quota.
+    ExhaustedAccount: `groq` answered 429 Too Many Requests: You exceeded your quota.
     ");
 }
 
@@ -261,7 +261,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     transient: `groq` reported an error: vLLM is sorry
     transient: `groq` reported an error: gone wrong
     transient: `groq` ended its reply with `error`
-    permanent: `groq` reported an error: No.
+    RejectedKey: `groq` reported an error: No.
     ");
 }
 

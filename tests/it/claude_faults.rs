@@ -86,10 +86,10 @@ async fn a_refused_request_is_reported_in_the_vendors_words() {
     invalid request: `claude` answered 400 Bad Request: max_tokens: Field required (request `req_1`)
     too long: `claude` answered 400 Bad Request: prompt is too long: 209000 tokens > 200000 maximum (request `req_1`)
     too long: `claude` answered 400 Bad Request: input length and `max_tokens` exceed context limit: 188240 + 32000 > 200000 (request `req_1`)
-    permanent: `claude` answered 401 Unauthorized: invalid x-api-key (request `req_1`) (the key is from `api_key`)
-    permanent: `claude` answered 402 Payment Required: no credit (request `req_1`)
-    permanent: `claude` answered 403 Forbidden: no access (request `req_1`) (the key is from `api_key`)
-    invalid request: `claude` answered 404 Not Found: model: big-model (request `req_1`) (asked at `http://here/v1/messages`)
+    RejectedKey: `claude` answered 401 Unauthorized: invalid x-api-key (request `req_1`) (the key is from `api_key`)
+    ExhaustedAccount: `claude` answered 402 Payment Required: no credit (request `req_1`)
+    RejectedKey: `claude` answered 403 Forbidden: no access (request `req_1`) (the key is from `api_key`)
+    UnknownModel: `claude` answered 404 Not Found: model: big-model (request `req_1`) (asked at `http://here/v1/messages`)
     too long: `claude` answered 413 Payload Too Large: Request exceeds the maximum size (request `req_1`)
     transient after 7s: `claude` answered 429 Too Many Requests: slow down (request `req_1`)
     transient: `claude` answered 500 Internal Server Error: Internal server error (request `req_1`)
@@ -132,7 +132,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     transient: `claude` reported an error: Internal server error (request `req_1`)
     transient: `claude` reported an error: slow down (request `req_1`)
     permanent: `claude` reported an error: no (request `req_1`)
-    permanent: `claude` reported an error: no (request `req_1`)
+    RejectedKey: `claude` reported an error: no (request `req_1`)
     transient: `claude` reported an error: gone wrong
     transient: `claude` reported an error: a proxy is sorry
     transient: `claude` sent a malformed reply: EOF while parsing a string at line 1 column 23: {"type": "content_block

@@ -110,6 +110,103 @@ fn runs_complete_although_three_of_ten_requests_fail() {
 }
 
 #[test]
+fn what_only_the_user_can_change_ends_the_run_with_its_own_status() {
+    #[track_caller]
+    fn check(status: &'static str, body: &Value, code: i32, cause: &str) {
+        let (body, more) = (body.to_string(), ", api_key: sk-0123456789abcdef");
+        let endpoint = Endpoint::start_with(move |_| {
+            ScriptedResponse::whole(status, &["content-type: application/json"], &body)
+        });
+        let agents = [
+            endpoint.agent("one", "m1", more),
+            endpoint.agent("two", "m2", more),
+        ];
+        let flags = ["--output-format", "json"];
+        let finished = team_project(&agents, "").args(flags).failure(code);
+        assert_eq!(endpoint.server.requests().len(), 2, "{status}: no retry");
+        let result: Value = serde_json::from_str(finished.stdout()).unwrap();
+        let summary = result["summary"].as_str().unwrap();
+        assert!(summary.contains(cause), "{status}: {summary}");
+        let hints = &result["error"]["hints"];
+        assert_eq!(
+            hints.as_array().unwrap().len(),
+            usize::from(code == 3),
+            "{hints}"
+        );
+        let text = finished
+            .then(["--config", "team.yaml", "task"])
+            .failure(code);
+        let last_line = text.stderr().lines().last().unwrap();
+        assert!(last_line.contains(cause), "{last_line}");
+    }
+
+    let error = |code: &str, message: &str| json!({"error": {"code": code, "message": message}});
+    let rejected = error("invalid_api_key", "Incorrect API key provided");
+    check(
+        "401 Unauthorized",
+        &rejected,
+        3,
+        "the API key is rejected; correct",
+    );
+    check(
+        "403 Forbidden",
+        &json!({}),
+        3,
+        "the API key is rejected; correct",
+    );
+    let unknown = error("model_not_found", "The model `m1` does not exist");
+    check(
+        "404 Not Found",
+        &unknown,
+        3,
+        "does not have the model; correct",
+    );
+    let old_server = json!({"error": "model 'm1' not found, try pulling it first"});
+    check(
+        "404 Not Found",
+        &old_server,
+        3,
+        "does not have the model; correct",
+    );
+    let exhausted = error("insufficient_quota", "You exceeded your current quota");
+    check(
+        "429 Too Many Requests",
+        &exhausted,
+        3,
+        "no credit left; add credit",
+    );
+    check(
+        "402 Payment Required",
+        &json!({}),
+        3,
+        "no credit left; add credit",
+    );
+    // Control: what the model or the vendor refuses for another reason.
+    check("451 Unavailable", &json!({}), 1, "no agent answered");
+}
+
+#[test]
+fn a_team_without_a_network_ends_at_once() {
+    let agent = |id: &str| {
+        format!(
+            "  - id: {id}\n    backend: {{type: chatcompletion, model: m, api_key: k, \
+             base_url: \"https://{id}.invalid/v1\"}}\n"
+        )
+    };
+    let start = Instant::now();
+    let finished = team_project(&[agent("one"), agent("two")], "").failure(3);
+    let stderr = finished.stderr();
+    assert!(!stderr.contains("retries in"), "{stderr}");
+    assert_eq!(stderr.matches("HTTPS_PROXY").count(), 1, "{stderr}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{stderr}");
+    // Control: an agent whose server is there goes on alone.
+    let endpoint = Endpoint::start();
+    let agents = [endpoint.agent("one", "m1", ""), agent("two")];
+    let finished = team_project(&agents, "").success();
+    assert_eq!(finished.stdout(), "It is forty-two, m1 is sure.\n");
+}
+
+#[test]
 fn an_agent_falls_back_to_its_next_model() {
     #[track_caller]
     fn check(fault: &'static str, fallback: &str, code: i32, expected: &str) {

@@ -203,14 +203,14 @@ async fn a_refusal_for_good_is_reported_in_the_vendors_words() {
     ];
     let answers = refusals.iter().map(Refusal::answer).collect();
     insta::assert_snapshot!(lines_of(answers).await, @r#"
-    Permanent: `gemini` answered 400 Bad Request: API key not valid. (the key is from `api_key`)
+    NeedsUser(RejectedKey): `gemini` answered 400 Bad Request: API key not valid. (the key is from `api_key`)
     InvalidRequest: `gemini` answered 400 Bad Request: Invalid value.
     ContextTooLong: `gemini` answered 400 Bad Request: The input token count (9) exceeds the maximum number of tokens allowed (8).
-    Permanent: `gemini` answered 403 Forbidden: No access. (the key is from `api_key`)
-    InvalidRequest: `gemini` answered 404 Not Found: models/m is not found. (asked at `http://here/v1beta/models/gemini-3.8-flash:streamGenerateContent`)
-    Permanent: `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing.
-    Permanent: `gemini` answered 429 Too Many Requests: Quota exceeded, limit: 0, model: gemini-3.1-pro
-    Permanent: `gemini` answered 429 Too Many Requests: Your prepayment credits are depleted.
+    NeedsUser(RejectedKey): `gemini` answered 403 Forbidden: No access. (the key is from `api_key`)
+    NeedsUser(UnknownModel): `gemini` answered 404 Not Found: models/m is not found. (asked at `http://here/v1beta/models/gemini-3.8-flash:streamGenerateContent`)
+    NeedsUser(ExhaustedAccount): `gemini` answered 429 Too Many Requests: You exceeded your current quota, please check your plan and billing.
+    NeedsUser(ExhaustedAccount): `gemini` answered 429 Too Many Requests: Quota exceeded, limit: 0, model: gemini-3.1-pro
+    NeedsUser(ExhaustedAccount): `gemini` answered 429 Too Many Requests: Your prepayment credits are depleted.
     "#);
 }
 

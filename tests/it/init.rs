@@ -21,7 +21,8 @@ const KEY: &str = "sk-0123456789abcdef0123";
 /// The config that runs find.
 const FOUND: &str = ".massgen/config.yaml";
 /// The first question of the dialogue.
-const ENDPOINT_QUESTION: &str = "Another endpoint? Its URL, such as http://127.0.0.1:8080/v1 [none]";
+const ENDPOINT_QUESTION: &str =
+    "Another endpoint? Its URL, such as http://127.0.0.1:8080/v1 [none]";
 /// A config that is there already.
 const EXISTING: &str = "# mine\n";
 

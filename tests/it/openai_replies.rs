@@ -427,7 +427,7 @@ async fn a_failed_reply_is_reported_in_the_vendors_words() {
     transient after 11.054s: `openai` reported an error: Rate limit reached. Please try again in 11.054s.
     too long: `openai` reported an error: Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35364.
     too long: `openai` reported an error: Your input is too large. Please adjust your input and try again.
-    permanent: `openai` reported an error: You exceeded your current quota.
+    ExhaustedAccount: `openai` reported an error: You exceeded your current quota.
     permanent: `openai` reported an error: Flagged as violating our usage policy.
     permanent: `openai` reported an error: The reply was filtered.
     transient: `openai` ended its reply with `failed`
@@ -457,7 +457,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
         lines.push(line_of(stream(last)).await);
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
-    permanent: `openai` reported an error: You exceeded your current quota.
+    ExhaustedAccount: `openai` reported an error: You exceeded your current quota.
     transient: `openai` reported an error: Sorry.
     transient: `openai` reported an error: overloaded
     transient: `openai` reported an error: Bad gateway.

@@ -94,6 +94,7 @@ pub(crate) fn assistant_message(events: &[ReplyEvent]) -> ChatMessage {
 pub(crate) fn error_line(error: &BackendError) -> String {
     let kind = match error.kind {
         BackendErrorKind::Permanent => "permanent".to_owned(),
+        BackendErrorKind::NeedsUser(problem) => format!("{problem:?}"),
         BackendErrorKind::InvalidRequest => "invalid request".to_owned(),
         BackendErrorKind::ContextTooLong => "too long".to_owned(),
         BackendErrorKind::Unreachable => "unreachable".to_owned(),

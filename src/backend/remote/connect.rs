@@ -48,6 +48,7 @@ impl RemoteBackend {
                 (url, Box::new(GenerateContentCodec::new(config)))
             }
         };
+        context.http.add_host(&url);
         let headers = endpoint::headers(config, key.as_ref())?;
         let local = LocalServerStart::for_url(config.vendor, &url);
         Ok(Self {

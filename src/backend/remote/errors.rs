@@ -15,8 +15,9 @@ use crate::backend::remote::endpoint::{ApiKey, KeyOrigin};
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{BackendError, BackendErrorKind};
 use crate::config::vendors::{Vendor, is_this_machine};
+use crate::event::SetupProblem;
 use crate::text::{escape_name, truncate};
-use crate::world::io::http::{HttpSetupError, root_cause};
+use crate::world::io::http::{HttpSetupError, causes, root_cause};
 use crate::world::store::redact::SECRET_BYTES_MIN;
 
 /// Maximum length of a vendor's message that is shown, in characters.
@@ -30,16 +31,11 @@ const PERMANENT_ERRORS: &[&str] = &[
     "NOT_FOUND",
     "PERMISSION_DENIED",
     "UNAUTHENTICATED",
-    "authentication_error",
-    "billing_error",
     "content_filter",
     "content_policy_violation",
     "data_inspection_failed",
-    "insufficient_quota",
-    "invalid_api_key",
     "invalid_prompt",
     "invalid_request_error",
-    "model_not_found",
     "not_found_error",
     "permission_error",
 ];
@@ -74,6 +70,24 @@ const CONTEXT_TOO_LONG_PHRASES: &[&str] = &[
 
 /// How the TLS library begins its message about a certificate that it does not accept.
 const BAD_CERTIFICATE: &str = "invalid peer certificate";
+
+/// What the HTTP library reports of a name that is not found.
+const DNS_FAILURE: &str = "dns error";
+
+/// Types and codes of errors for a model that the endpoint does not have.
+const UNKNOWN_MODEL_ERRORS: &[&str] = &["model_not_found", "invalid_model"];
+/// What vendors write, in lower case, about a model that they do not have.
+const UNKNOWN_MODEL_PHRASES: &[&str] = &[
+    "not found",
+    "not exist",
+    "not a valid model",
+    "invalid model",
+    "unknown model",
+];
+/// Types and codes of errors for a key that is not accepted.
+const REJECTED_KEY_ERRORS: &[&str] = &["authentication_error", "invalid_api_key"];
+/// Types and codes of errors for an account without credit.
+const EXHAUSTED_ACCOUNT_ERRORS: &[&str] = &["billing_error", "insufficient_quota"];
 
 /// What Google writes, in lower case, when a quota will not be available again soon. Each of its
 /// 429s mentions plan and billing, so that proves nothing.
@@ -157,6 +171,10 @@ impl RemoteErrors {
             let system = root.downcast_ref::<std::io::Error>();
             let is_refused =
                 system.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+            if causes(&error).any(|cause| cause.to_string() == DNS_FAILURE) {
+                let kind = BackendErrorKind::NeedsUser(SetupProblem::NoNetwork);
+                return self.error(kind, &message);
+            }
             match self.local_server.filter(|_| is_refused) {
                 // Nothing listens there, and that will not change by itself.
                 Some(LocalServerStart { start_command }) => {
@@ -379,10 +397,9 @@ impl VendorErrorBody {
     fn kind(&self, status: Option<u16>, wait: Option<Duration>, message: &str) -> BackendErrorKind {
         if self.is_context_too_long() {
             BackendErrorKind::ContextTooLong
-        } else if status.is_some_and(is_invalid_request_status)
-            && !self.is_about_key()
-            && !self.is_quota_exhausted()
-        {
+        } else if let Some(problem) = self.setup_problem(status) {
+            BackendErrorKind::NeedsUser(problem)
+        } else if status.is_some_and(is_invalid_request_status) {
             BackendErrorKind::InvalidRequest
         } else if self.is_permanent() || status.is_some_and(|status| !is_transient_status(status)) {
             BackendErrorKind::Permanent
@@ -391,6 +408,31 @@ impl VendorErrorBody {
                 .or_else(|| self.retry_delay())
                 .or_else(|| parse_wait(message));
             BackendErrorKind::Transient { retry_after }
+        }
+    }
+
+    /// Returns what the user has to change first, if it is one of that kind.
+    fn setup_problem(&self, status: Option<u16>) -> Option<SetupProblem> {
+        let has_type = |types: &[&str]| self.error_types().any(|kind| types.contains(&kind));
+        let message = self.message().to_lowercase();
+        let is_about_model = message.contains("model")
+            && UNKNOWN_MODEL_PHRASES
+                .iter()
+                .any(|phrase| message.contains(phrase));
+        if status == Some(402) || has_type(EXHAUSTED_ACCOUNT_ERRORS) || self.is_quota_exhausted() {
+            Some(SetupProblem::ExhaustedAccount)
+        } else if matches!(status, Some(401 | 403))
+            || has_type(REJECTED_KEY_ERRORS)
+            || self.is_about_key()
+        {
+            Some(SetupProblem::RejectedKey)
+        } else if has_type(UNKNOWN_MODEL_ERRORS)
+            || (matches!(status, Some(400 | 404)) && is_about_model)
+            || (has_type(&["not_found_error"]) && message.contains("model"))
+        {
+            Some(SetupProblem::UnknownModel)
+        } else {
+            None
         }
     }
 

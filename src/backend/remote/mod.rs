@@ -17,7 +17,8 @@ use crate::backend::remote::reply::{
     wait_for_vendor,
 };
 use crate::backend::remote::wire::{RefusalRemedy, WireCodec};
-use crate::backend::{Backend, BackendError, ModelRequest, ReplyStream};
+use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
+use crate::event::SetupProblem;
 use crate::world::io::http::HttpClient;
 
 pub mod connect;
@@ -147,7 +148,12 @@ impl RemoteBackend {
             .headers(self.headers.clone())
             .body(body_text)
             .send();
-        let response = wait_for_vendor(response_future, limits.first_byte, errors).await?;
+        let response = wait_for_vendor(response_future, limits.first_byte, errors).await;
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => return Err(self.retried_if_reachable(error).await),
+        };
+        self.http.note_reached();
         let status = response.status();
         if status.is_success() {
             return Ok(Ok(response));
@@ -160,6 +166,19 @@ impl RemoteBackend {
             // The status is a refusal even if its body cannot be read.
             body: body.unwrap_or_default(),
         }))
+    }
+}
+
+impl RemoteBackend {
+    /// Returns the error of a name that was not found as one that may recover, unless there seems
+    /// to be no network at all: nothing was reached so far, and no other name is found either.
+    async fn retried_if_reachable(&self, error: BackendError) -> BackendError {
+        let is_lookup = error.setup_problem() == Some(SetupProblem::NoNetwork);
+        if is_lookup && !self.http.finds_no_host().await {
+            let kind = BackendErrorKind::Unreachable;
+            return BackendError { kind, ..error };
+        }
+        error
     }
 }
 

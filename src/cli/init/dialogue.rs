@@ -57,7 +57,8 @@ impl InitDialogue<'_, '_> {
     /// Asks for a server that was not found, and for one of its models.
     fn ask_endpoint(&mut self, host: &Host) -> Result<Option<TeamCandidate>> {
         loop {
-            let url = self.ask("Another endpoint? Its URL, such as http://127.0.0.1:8080/v1 [none]")?;
+            let url =
+                self.ask("Another endpoint? Its URL, such as http://127.0.0.1:8080/v1 [none]")?;
             if matches!(url.as_str(), "" | "none" | "n" | "no") {
                 return Ok(None);
             }

@@ -20,7 +20,7 @@ use crate::answer_changes::AnswerChanges;
 use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome};
 use crate::check_results::CheckResults;
 use crate::error::{Error, ErrorKind};
-use crate::event::{CoordinationEvent, Event, RunEvent};
+use crate::event::{CoordinationEvent, Event, RunEvent, SetupProblem};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::orchestrator::attempts::Attempt;
 use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedFiles, checks_begin_ns};
@@ -106,6 +106,7 @@ pub async fn run(
         waiting_agents: BTreeMap::new(),
         answers: BTreeMap::new(),
         votes: BTreeMap::new(),
+        setup_problems: Vec::new(),
         snapshots,
         check_runner: limits.check_runner.as_ref(),
         check_deadline: &check_deadline,
@@ -208,6 +209,8 @@ struct Coordinator<'a> {
     waiting_agents: BTreeMap<AgentNumber, WaitingAgent>,
     answers: BTreeMap<AgentNumber, AcceptedAnswer>,
     votes: BTreeMap<AgentNumber, CountedVote>,
+    /// What the user has to change for the agents that dropped out, one for each.
+    setup_problems: Vec<SetupProblem>,
     snapshots: &'a mut SnapshotStore,
     check_runner: Option<&'a CheckRunner>,
     /// When checks end at the latest: with the coordination.
@@ -360,7 +363,12 @@ impl Coordinator<'_> {
                     UnconfirmedSubmission::Vote(reason),
                 )
             }
-            AgentSubmission::Stopped { reason, timed_out } => {
+            AgentSubmission::Stopped {
+                reason,
+                timed_out,
+                problem,
+            } => {
+                self.setup_problems.extend(problem);
                 self.drop_agent(agent, reason, timed_out).await;
                 (RoundOutcome::DropOut, UnconfirmedSubmission::Nothing)
             }
@@ -757,12 +765,22 @@ impl Coordinator<'_> {
             | BallotEffect::Repair(_)
             | BallotEffect::GiveUp => None,
         };
-        let Coordinator { answers, votes, .. } = self;
+        let Coordinator {
+            participants,
+            answers,
+            votes,
+            mut setup_problems,
+            ..
+        } = self;
+        if setup_problems.len() < participants.len() {
+            setup_problems.clear();
+        }
         CoordinationResult {
             end,
             tally,
             answers,
             votes,
+            setup_problems,
         }
     }
 }

@@ -2,25 +2,40 @@
 //! built from. No client may be set up before its first request: loading certificates takes longer
 //! than the startup of a run that needs no network.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder};
-use url::Url;
+use url::{Host, Url};
 
 use crate::config::vendors::is_this_machine;
 use crate::world::io::tls::client_config;
 
 /// Timeout for opening a connection, including its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
+/// The port with which names are looked up.
+const HTTPS_PORT: u16 = 443;
 
 /// A client that is set up on first use and shared by its clones.
 #[derive(Clone, Debug, Default)]
 pub struct HttpClient {
     clients: Arc<HttpClientPair>,
+    reachability: Arc<Reachability>,
+}
+
+/// What is known of the way to the hosts of all endpoints.
+#[derive(Debug, Default)]
+struct Reachability {
+    /// The names of the hosts.
+    names: Mutex<BTreeSet<String>>,
+    /// Whether a host has responded.
+    is_reached: AtomicBool,
 }
 
 /// Servers on this machine are reached directly, all others through the system's proxy.
@@ -39,6 +54,36 @@ impl HttpClient {
     /// Creates a client without setting it up.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Adds the host of an endpoint to those that show whether there is a network.
+    pub(crate) fn add_host(&self, url: &Url) {
+        if let Some(Host::Domain(name)) = url.host()
+            && !is_this_machine(url)
+        {
+            let names = self.reachability.names.lock();
+            let mut names = names.unwrap_or_else(PoisonError::into_inner);
+            names.insert(name.to_owned());
+        }
+    }
+
+    /// Notes that a host has responded.
+    pub(crate) fn note_reached(&self) {
+        self.reachability.is_reached.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether no host has responded so far, and the name of none is found.
+    pub(crate) async fn finds_no_host(&self) -> bool {
+        if self.reachability.is_reached.load(Ordering::Relaxed) {
+            return false;
+        }
+        let names = self.reachability.names.lock();
+        let names = names.unwrap_or_else(PoisonError::into_inner).clone();
+        let lookups = names.into_iter().map(|name| async move {
+            let lookup = tokio::net::lookup_host((name.as_str(), HTTPS_PORT)).await;
+            lookup.is_err()
+        });
+        join_all(lookups).await.into_iter().all(|is_lost| is_lost)
     }
 
     /// Returns the client for `url`. It follows no redirects, because they would forward the API

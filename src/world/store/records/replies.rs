@@ -80,7 +80,7 @@ impl ReplyRecorder {
             };
             let reply = serde_json::to_value(&reply).map_err(Error::unserializable)?;
             self.append_reply(agent, reply)
-        } else if let Event::Model(ModelEvent::Failed { agent, reason }) = event {
+        } else if let Event::Model(ModelEvent::Failed { agent, reason, .. }) = event {
             self.append_reply(agent, json!({"error": {"message": reason}}))
         } else {
             Ok(())
