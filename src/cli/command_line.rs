@@ -8,7 +8,7 @@ use clap::{Command, Parser as _};
 use crate::cli::args::CliArguments;
 use crate::config::vendors::type_of_company;
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::list_first;
+use crate::text::{list_first, list_names};
 
 /// A parsed command line: a command to execute or text to print.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     ),
     (&["--list-backends"], "see `massgen models`"),
     (
-        &["--validate", "--strict", "--json", "--strict-validation"],
+        &["--validate", "--strict", "--strict-validation"],
         "run `massgen config check FILE…`, which takes `--json` and `--strict`",
     ),
     (
@@ -124,16 +124,16 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     ),
     (
         &["--quick"],
-        "set `max_new_answers_per_agent: 1`, `disable_injection: true` and `skip_final_presentation: \
-         true` in `orchestrator`",
+        "use `--set orchestrator.max_new_answers_per_agent=1 --set orchestrator.disable_injection=true \
+         --set orchestrator.skip_final_presentation=true`",
     ),
     (
         &["--fast"],
-        "set `fast_iteration_mode: true` in `orchestrator.coordination`",
+        "use `--set orchestrator.coordination.fast_iteration_mode=true`",
     ),
     (
         &["--personas"],
-        "set `persona_generator: {enabled: true}` in `orchestrator.coordination`",
+        "use `--set 'orchestrator.coordination.persona_generator={enabled: true}'`",
     ),
     (
         &["--eval-criteria", "--checklist-criteria-preset"],
@@ -142,7 +142,8 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     ),
     (
         &["--single-agent", "--coordination-mode", "--broadcast"],
-        "configure in the YAML how the agents work together: `massgen config schema` lists the keys",
+        "say with `--set KEY=VALUE`, or in a config, how the agents work together: docs/config.md lists \
+         the keys",
     ),
     (
         &["login", "logout", "auth"],
@@ -157,7 +158,7 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
         "run `massgen --continue`; `massgen sessions list` shows the sessions",
     ),
     (
-        &["-p", "--print", "--prompt"],
+        &["--prompt"],
         "give the task in quotes as an argument: massgen \"…\"; standard output is only the answer",
     ),
     (
@@ -223,6 +224,11 @@ const SIBLINGS_MAX: usize = 6;
 pub(crate) const SHORT_PIPELINE_COMMANDS: [&str; 5] =
     ["branches", "roles", "log", "revert", "reset"];
 
+/// Groups of commands that list their subjects if no command follows.
+const LISTING_GROUPS: [&str; 5] = ["logs", "sessions", "memory", "skills", "batch"];
+/// Groups of commands that print what they can do if no command follows.
+const HELPING_GROUPS: [&str; 2] = ["explain", "schema"];
+
 /// Words that are understood as the flags `--help` and `--version` if they come first.
 pub(crate) const HELP_WORDS: [&str; 2] = ["help", "version"];
 
@@ -233,7 +239,7 @@ const SERVER_COMMANDS: [&str; 7] = [
 
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
-    let words = complete_pipeline_command(replace_help_words(words));
+    let words = complete_group(complete_pipeline_command(replace_help_words(words)));
     let command_line = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     match CliArguments::try_parse_from(command_line) {
         Ok(arguments) => Ok(CliInvocation::Execute(Box::new(arguments))),
@@ -284,6 +290,20 @@ fn complete_pipeline_command(words: Vec<String>) -> Vec<String> {
         }
         Some(_) | None => words,
     }
+}
+
+/// Completes a group of commands that is typed alone: by the command that lists, or by the help that
+/// names its commands.
+fn complete_group(mut words: Vec<String>) -> Vec<String> {
+    let group = words.first().map_or("", String::as_str);
+    let is_alone = words.len() == 1;
+    let has_list_flag = words.get(1).is_some_and(|word| word == "--json");
+    if LISTING_GROUPS.contains(&group) && (is_alone || has_list_flag) {
+        words.insert(1, "list".to_owned());
+    } else if is_alone && HELPING_GROUPS.contains(&group) {
+        words.push("--help".to_owned());
+    }
+    words
 }
 
 fn is_help_or_version(parse_error: &clap::Error) -> bool {
@@ -364,7 +384,10 @@ fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
                     )
                     .with_hint("see `massgen mcp --help`");
             }
-            error
+            match similar_name(parse_error) {
+                Some(_) => error,
+                None => error.with_hint(format!("expected {}", subcommand_names(words))),
+            }
         }
         ClapErrorKind::MissingSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
@@ -462,6 +485,20 @@ fn company_type(parse_error: &clap::Error) -> Option<String> {
 
 /// Returns the subcommand that `words` lead to, as it is typed.
 fn subcommand_path(words: &[String]) -> String {
+    find_subcommand(words).0
+}
+
+/// Returns the names of the commands of the group that `words` lead to.
+fn subcommand_names(words: &[String]) -> String {
+    let (_, group) = find_subcommand(words);
+    let commands = group.get_subcommands();
+    let shown_commands = commands.filter(|command| !command.is_hide_set());
+    let names: Vec<&str> = shown_commands.map(Command::get_name).collect();
+    list_names(&names, "or")
+}
+
+/// Returns the subcommand that `words` lead to, and how it is typed.
+fn find_subcommand(words: &[String]) -> (String, Command) {
     let mut path = "massgen".to_owned();
     let mut command = CliArguments::full_command();
     for word in words {
@@ -471,7 +508,7 @@ fn subcommand_path(words: &[String]) -> String {
         path = format!("{path} {word}");
         command = subcommand.clone();
     }
-    path
+    (path, command)
 }
 
 /// Returns a part of the context of clap's error, without the placeholder of a value (`--config
@@ -513,8 +550,8 @@ mod tests {
     #[test]
     fn flags_of_the_python_massgen_name_their_replacement() {
         for (flag, instead) in [
-            ("--quick", "`skip_final_presentation: true`"),
-            ("--personas", "`persona_generator: {enabled: true}`"),
+            ("--quick", "--set orchestrator.skip_final_presentation=true"),
+            ("--personas", "persona_generator={enabled: true}"),
             ("--eval-criteria", "`checklist_criteria_inline`"),
             ("--plan", "pipeline/dev_loop"),
             ("--display", "`--plain`"),
@@ -527,7 +564,7 @@ mod tests {
     #[test]
     fn flags_of_other_tools_name_their_replacement() {
         for (words, instead) in [
-            (&["-p", "task"][..], "give the task in quotes"),
+            (&["--prompt", "task"][..], "give the task in quotes"),
             (&["--resume", "task"], "run `massgen --continue`"),
             (&["-r"], "run `massgen --continue`"),
             (&["--full-auto", "task"], "`--cwd-context rw`"),
@@ -552,7 +589,6 @@ mod tests {
         assert!(error.hints()[0].starts_with(hint), "{:?}", error.hints());
         let error = parse(&["diff", "--json"].map(str::to_owned)).unwrap_err();
         assert_eq!(error.hints(), ["see `massgen diff --help`"]);
-        check(&["--json", "task"], "massgen has no `--json`");
         check(&["web", "--web-port", "1"], "massgen has no `--web-port`");
     }
 

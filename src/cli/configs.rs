@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
+use crate::cli::command_line::usage_error;
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::execution::require_agent_scripts;
 use crate::cli::missing_files::{MissingFile, MissingFileKind, missing_files};
@@ -78,8 +79,12 @@ fn check(
     for warning in &warnings {
         output.warning(warning);
     }
+    let found_file = match files {
+        [] => Some(find_default_name(&host, output)?),
+        [_, ..] => None,
+    };
     let mut status = ExitStatus::Success;
-    for file in files {
+    for file in files.iter().chain(&found_file) {
         let report = ConfigCheckReport::check_file(file, &host);
         if report.fails(is_strict) {
             status = ExitStatus::Usage;
@@ -90,6 +95,17 @@ fn check(
         })?;
     }
     Ok(status)
+}
+
+/// Returns the config that a run would find, as an argument that names the file itself.
+fn find_default_name(host: &Host, output: &mut CliOutput<'_>) -> Result<String> {
+    let file = TeamFile::find_default(host, output)?;
+    let path = file.as_ref().and_then(TeamFile::path);
+    path.map(ToString::to_string).ok_or_else(|| {
+        usage_error("no config is found here, and none is named")
+            .with_hint("name one: massgen config check FILE")
+            .with_hint("or write one: massgen init")
+    })
 }
 
 impl ConfigCheckReport {

@@ -20,6 +20,7 @@ use crate::cli::model_prices::{require_prices, uncounted_models_warning};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
+use crate::cli::report_files::ReportFiles;
 use crate::cli::result_builder::RunStart;
 use crate::cli::resume::resume_command_line;
 use crate::cli::run::{PreparedRun, RunTeam, reject_parking};
@@ -33,6 +34,7 @@ use crate::config::{Config, DeliveryMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event, InputChannel};
 use crate::host::{Host, StreamTarget};
+use crate::id::AgentId;
 use crate::layout::RunLayout;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
@@ -164,9 +166,16 @@ pub(crate) enum UserPresence {
 impl UserPresence {
     /// Detects whether standard input and standard error of `host` are terminals.
     pub(crate) fn detect(host: &Host) -> Self {
-        match (host.stdin, host.stderr) {
-            (StreamTarget::Terminal, StreamTarget::Terminal) => UserPresence::Present,
-            _ => UserPresence::Absent,
+        let has_terminal = |stream: StreamTarget| stream == StreamTarget::Terminal;
+        Self::from_flag(has_terminal(host.stdin) && has_terminal(host.stderr))
+    }
+
+    /// Returns `Present` if `is_present`.
+    pub(crate) fn from_flag(is_present: bool) -> Self {
+        if is_present {
+            UserPresence::Present
+        } else {
+            UserPresence::Absent
         }
     }
 }
@@ -184,6 +193,7 @@ pub(crate) struct RunCompanion<'r, 'm> {
     end: RunEndSignal,
     redactor: Redactor,
     answer_file: Option<AnswerFile>,
+    report_files: Option<ReportFiles>,
 }
 
 impl<'r, 'm> RunCompanion<'r, 'm> {
@@ -207,6 +217,7 @@ impl<'r, 'm> RunCompanion<'r, 'm> {
         let answer_file = answer_file
             .map(|file| AnswerFile::new(context.base.join(file), location))
             .transpose()?;
+        let report_files = ReportFiles::new(arguments, location)?;
         let facts = DisplayFacts {
             config,
             env: &context.host.env,
@@ -238,6 +249,7 @@ impl<'r, 'm> RunCompanion<'r, 'm> {
             end,
             redactor: context.redactor.clone(),
             answer_file,
+            report_files,
         })
     }
 
@@ -252,21 +264,33 @@ impl<'r, 'm> RunCompanion<'r, 'm> {
         output: &mut CliOutput<'_>,
         keep: impl FnOnce(&TurnResult) -> Result<()>,
     ) -> Result<(TurnResult, String)> {
+        let mut report = self.report_files.map(|files| files.begin(start.clone()));
         let observer = RunObserver::begin(
             &mut self.mode,
             self.dashboard,
             start,
-            self.redactor,
+            self.redactor.clone(),
             self.arguments,
             paths,
             output,
         )?;
         let steering = &mut self.steering;
-        let following = follow_run(run, self.end, events, observer, self.questions, steering);
+        let following = follow_run(
+            run,
+            self.end,
+            events,
+            observer,
+            report.as_mut(),
+            self.questions,
+            steering,
+        );
         let (result, observer_result) = Box::pin(following).await;
         let result = result?;
         if let (Some(file), Some(answer)) = (&self.answer_file, &result.answer) {
             file.write(&answer.text)?;
+        }
+        if let Some(report) = report {
+            report.write(&self.redactor)?;
         }
         keep(&result)?;
         // Only now, so that an output that failed does not cost the answer file.
@@ -568,6 +592,19 @@ pub(crate) fn connect_all(
     models: &ModelList,
     host: &Host,
 ) -> Result<ModelsByAgent> {
+    let (models_by_agent, failures) = connect_agents(config, models, host)?;
+    match connection_error(failures) {
+        None => Ok(models_by_agent),
+        Some(error) => Err(error),
+    }
+}
+
+/// Connects the models of all agents, and returns why those of some agents cannot be asked.
+pub(crate) fn connect_agents(
+    config: &Config,
+    models: &ModelList,
+    host: &Host,
+) -> Result<(ModelsByAgent, Vec<(AgentId, Error)>)> {
     require_prices(config, models)?;
     require_agent_scripts(config, &host.cwd)?;
     let http = HttpClient::new();
@@ -587,20 +624,17 @@ pub(crate) fn connect_all(
             Ok(models) => {
                 models_by_agent.insert(agent.id.clone(), models);
             }
-            Err(error) => failures.push((agent.id.as_str(), error)),
+            Err(error) => failures.push((agent.id.clone(), error)),
         }
     }
-    match connection_error(failures) {
-        None => Ok(models_by_agent),
-        Some(error) => Err(error),
-    }
+    Ok((models_by_agent, failures))
 }
 
 /// Returns one error for all agents whose models cannot be asked: with every key that would help.
-fn connection_error(failures: Vec<(&str, Error)>) -> Option<Error> {
+pub(crate) fn connection_error(failures: Vec<(AgentId, Error)>) -> Option<Error> {
     let mut failures = failures.into_iter();
     let (_, first_error) = failures.next()?;
-    let mut other_errors: Vec<(&str, Error)> = failures.collect();
+    let mut other_errors: Vec<(AgentId, Error)> = failures.collect();
     other_errors.retain(|(_, error)| error.to_string() != first_error.to_string());
     Some(
         other_errors

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::approval_prompt::{ApprovalReply, ask_approval};
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::report_files::RunReportFiles;
 use crate::cli::run_observer::RunObserver;
 use crate::cli::run_terminal::RunTerminal;
 use crate::cli::standard_stream::RunEndSignal;
@@ -160,8 +161,8 @@ fn note_if_unanswered(is_answered: Option<bool>, output: &mut CliOutput<'_>) {
     }
 }
 
-/// Executes `run` and shows its events until the last sender is dropped, and answers questions
-/// meanwhile. Returns the result of the run, and the first error of the output.
+/// Executes `run`, passes its events to `observer` and `report` until the last sender is dropped, and
+/// answers questions meanwhile. Returns the result of the run, and the first error of the output.
 ///
 /// The run, which is to end at `end`, has its own task: while a person is asked in lines or the output
 /// is not read, its limits continue to apply.
@@ -170,6 +171,7 @@ pub(crate) async fn follow_run<T: Send + 'static>(
     end: RunEndSignal,
     events: Receiver<Event>,
     observer: RunObserver<'_, '_>,
+    report: Option<&mut RunReportFiles>,
     questions: TerminalQuestions,
     steering: &mut SteeringInput,
 ) -> (Result<T>, Result<()>) {
@@ -180,7 +182,7 @@ pub(crate) async fn follow_run<T: Send + 'static>(
         end.record_end();
         result
     });
-    let outcome = forward_events(events, observer, questions, steering).await;
+    let outcome = forward_events(events, observer, report, questions, steering).await;
     match tasks.join_next().await {
         Some(Ok(result)) => (result, outcome),
         Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
@@ -193,6 +195,7 @@ pub(crate) async fn follow_run<T: Send + 'static>(
 async fn forward_events(
     mut events: Receiver<Event>,
     mut observer: RunObserver<'_, '_>,
+    mut report: Option<&mut RunReportFiles>,
     mut questions: TerminalQuestions,
     steering: &mut SteeringInput,
 ) -> Result<()> {
@@ -216,6 +219,9 @@ async fn forward_events(
                     steering.keep_unsent_message(&terminal.take_unsent_message());
                     return outcome.and(leave_result);
                 };
+                if let Some(report) = &mut report {
+                    report.apply(&event, since_start.elapsed());
+                }
                 let event_result = observer.on_event(&event, since_start.elapsed());
                 outcome = outcome.and(event_result);
             },
@@ -307,7 +313,7 @@ mod tests {
         };
         let sender = user_message_channel([]).0;
         let mut steering = SteeringInput::open(sender, None, None).unwrap();
-        let followed = forward_events(events, observer, questions, &mut steering);
+        let followed = forward_events(events, observer, None, questions, &mut steering);
         let error = followed.await.unwrap_err();
         drop(output);
         assert_eq!(

@@ -17,6 +17,8 @@ pub(crate) enum OutputFormat {
 
 /// The name of the flag.
 const FLAG: &str = "--output-format";
+/// Its short form.
+const JSON_FLAG: &str = "--json";
 
 /// Returns the format that `words` ask for, whatever else is wrong with them: the value of the last
 /// flag that has a valid one.
@@ -24,6 +26,9 @@ pub(crate) fn requested_format(words: &[String]) -> OutputFormat {
     let mut choice = OutputFormat::Text;
     let mut words = words.iter().take_while(|word| *word != "--").peekable();
     while let Some(word) = words.next() {
+        if word == JSON_FLAG {
+            choice = OutputFormat::Json;
+        }
         let value = match word.strip_prefix(FLAG) {
             Some("") => words.peek().map(|next| next.as_str()),
             Some(rest) => rest.strip_prefix('='),

@@ -26,6 +26,7 @@ Exit status: 0 written or printed, 2 usage, or the file exists, 3 no model found
 
 pub(crate) const CHECK_EXAMPLES: &str = "\
 Examples:
+  massgen config check                                (the config that a run would find)
   massgen config check team.yaml
   massgen config check --json --strict teams/*.yaml";
 
@@ -48,6 +49,7 @@ Exit status of `explain command`: 0 allowed, 4 refused.";
 pub(crate) const MODELS_EXAMPLES: &str = "\
 Examples:
   massgen models
+  massgen models --usable
   massgen models claude
   massgen models gpt-5 --json
   massgen models | sort -g -k 8        (by output price)

@@ -13,7 +13,8 @@ use crate::host::Host;
 use crate::spending::models::{KnownModel, ModelRowOrigin, table};
 use crate::spending::money::Money;
 use crate::spending::price::TokenRates;
-use crate::text::list_names;
+use crate::text::{list_names, truncate};
+use crate::world::diagnostics::probe::terminal::stdout_size;
 
 /// Placeholder for an unknown figure.
 const UNKNOWN: &str = "-";
@@ -25,6 +26,9 @@ const TITLES: [&str; COLUMNS] = [
 ];
 /// The columns without numbers, which are aligned to the left.
 const TEXT_COLUMNS: [&str; 4] = ["VENDOR", "MODEL", "FROM", "USABLE"];
+
+/// The columns on a terminal that is too narrow for all.
+const NARROW_COLUMNS: [&str; 5] = ["VENDOR", "MODEL", "INPUT", "OUTPUT", "USABLE"];
 
 /// Lists the models that match the pattern. If there are none, the exit status is 1.
 pub(crate) fn list(
@@ -39,20 +43,24 @@ pub(crate) fn list(
         .unwrap_or_default()
         .to_lowercase();
     let matches_pattern = |text: &str| text.to_lowercase().contains(&pattern);
-    let rows: Vec<&KnownModel> = known_models
+    let variables = environment::load(host).host.config_variables();
+    let is_usable = |row: &KnownModel| obstacle(row, &variables).is_none();
+    let mut rows: Vec<&KnownModel> = known_models
         .rows()
         .iter()
         .filter(|row| {
             matches_pattern(&row.name) || row.vendor.as_deref().is_some_and(matches_pattern)
         })
+        .filter(|row| !arguments.usable || is_usable(row))
         .collect();
-    let variables = environment::load(host).host.config_variables();
+    rows.sort_by_key(|row| !is_usable(row));
     match ReportFormat::from(arguments.json) {
         ReportFormat::Json => output.result(&format!("{:#}\n", to_json(&rows, &variables)))?,
         ReportFormat::Text => print_columns(&rows, &variables, output)?,
     }
     if rows.is_empty() {
-        output.note(&format!("no known model matches `{pattern}`"));
+        let kind = if arguments.usable { "usable" } else { "known" };
+        output.note(&format!("no {kind} model matches `{pattern}`"));
         return Ok(ExitStatus::Failure);
     }
     Ok(ExitStatus::Success)
@@ -105,8 +113,8 @@ fn to_json(rows: &[&KnownModel], variables: &ConfigVariables) -> Value {
     })
 }
 
-/// Prints the rows to standard output, one on a line. The titles go to standard error, so that
-/// other programs read only rows.
+/// Prints the titles and the rows to standard output, one on a line. A terminal that is too narrow
+/// for all columns shows the most important ones.
 fn print_columns(
     rows: &[&KnownModel],
     variables: &ConfigVariables,
@@ -125,17 +133,21 @@ fn print_columns(
         "US dollars per million tokens; prices of {}",
         table::table_date()
     ));
-    output.note(&format_line(&titles, &widths));
-    let lines: Vec<String> = cells
-        .iter()
-        .map(|row| format_line(row, &widths) + "\n")
-        .collect();
-    output.result(&lines.concat())
+    let terminal_width = stdout_size().map(|size| usize::from(size.columns));
+    let full_width = widths.iter().map(|width| width.saturating_add(2)).sum();
+    let is_narrow = terminal_width.is_some_and(|width| width < full_width);
+    let lines = std::iter::once(&titles).chain(&cells).map(|row| {
+        let line = format_line(row, &widths, is_narrow);
+        let shown_line = truncate(&line, terminal_width.unwrap_or(usize::MAX));
+        shown_line + "\n"
+    });
+    output.result(&lines.collect::<String>())
 }
 
-fn format_line(row: &[String; COLUMNS], widths: &[usize]) -> String {
+fn format_line(row: &[String; COLUMNS], widths: &[usize], is_narrow: bool) -> String {
     let cells = row.iter().zip(widths).zip(TITLES);
-    let padded_cells = cells.map(|((cell, width), title)| {
+    let shown_cells = cells.filter(|(_, title)| !is_narrow || NARROW_COLUMNS.contains(title));
+    let padded_cells = shown_cells.map(|((cell, width), title)| {
         if TEXT_COLUMNS.contains(&title) {
             format!("{cell:<width$}")
         } else {

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::{default_sessions, filter_open_paths, requested_session};
 use crate::cli::environment;
-use crate::cli::execution::{OutputMode, RunOutcome, execute_and_show, run_context, secret_values};
+use crate::cli::execution::{
+    OutputMode, RunOutcome, connect_agents, execute_and_show, run_context, secret_values,
+};
 use crate::cli::json_report::JsonReport;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{RunTeam, apply_flags, open_cwd, telemetry_settings, with_implied_review};
 use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
-use crate::config::Config;
 use crate::config::recorded::recorded_config;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::team::WorkspaceMode;
+use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::RunLayout;
@@ -157,6 +159,7 @@ pub(crate) fn build_resumed_request(
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
     let redactor = Redactor::new(secret_values(&team.config, &team.host));
+    let team = without_skipped_agents(team, &manifest)?;
     require_same_team(&team.config, &manifest, &redactor)?;
     let mut resume_state = ResumeState::read(&interrupted_run.run)?;
     let layout = RunLayout::plan(&team.config, &team.host.state_parent, resume_state.name);
@@ -215,10 +218,12 @@ pub(crate) fn resume_command_line(arguments: &RunArguments) -> String {
     let flag_words = flags
         .into_iter()
         .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+    let settings = arguments.set.iter();
+    let settings = settings.map(|setting| ["--set".to_owned(), setting.text()]);
     let words: Vec<String> = ["massgen", "--continue"]
         .map(str::to_owned)
         .into_iter()
-        .chain(flag_words.flatten())
+        .chain(flag_words.chain(settings).flatten())
         .collect();
     shell_line(&words)
 }
@@ -239,7 +244,7 @@ async fn choose_resumed_team(
     };
     match (&interrupted_run.metadata.config_path, &arguments.config) {
         (Some(path), None) => {
-            let file = TeamFile::from_session(path, host)?;
+            let file = TeamFile::from_session(path, host)?.with_settings(&arguments.set);
             Ok(ChosenTeam {
                 config: load_config(&file, host, output)?,
                 file: Some(file),
@@ -281,7 +286,8 @@ fn require_same_config(
         None => "the team differs from that of the run".to_owned(),
     };
     Err(Error::new(ErrorKind::Config, message)
-        .with_hint("restore it, or name the config to use with `--config`"))
+        .with_hint("restore it, or name the config to use with `--config`")
+        .with_hint("values of `--set` have to be given again"))
 }
 
 /// Requires the agents of the run, because their answers and votes are recorded.
@@ -290,18 +296,31 @@ fn require_same_team(
     manifest: &ReplayManifest,
     redactor: &Redactor,
 ) -> Result<()> {
-    let ids = |team: &serde_json::Value| -> Option<Vec<String>> {
-        let agents = team.get("agents")?.as_array()?.iter();
-        agents
-            .map(|agent| Some(agent.get("id")?.as_str()?.to_owned()))
-            .collect()
-    };
-    if ids(&redactor.json(recorded_config(config))) == ids(&manifest.team) {
+    if agent_ids(&redactor.json(recorded_config(config))) == agent_ids(&manifest.team) {
         return Ok(());
     }
     let message = "the config has other agents than the run";
     Err(Error::new(ErrorKind::Config, message)
         .with_hint("use a config with the same agents, or start the task again"))
+}
+
+/// Returns the ids of the agents of a recorded team.
+fn agent_ids(team: &serde_json::Value) -> Option<Vec<String>> {
+    let agents = team.get("agents")?.as_array()?.iter();
+    agents
+        .map(|agent| Some(agent.get("id")?.as_str()?.to_owned()))
+        .collect()
+}
+
+/// Returns the team without the agents that the run was started without because they have no key.
+fn without_skipped_agents(mut team: RunTeam, manifest: &ReplayManifest) -> Result<RunTeam> {
+    let (_, failures) = connect_agents(&team.config, &team.models, &team.host)?;
+    let recorded_ids = agent_ids(&manifest.team).unwrap_or_default();
+    let is_recorded = |agent: &AgentConfig| recorded_ids.iter().any(|id| id == agent.id.as_str());
+    let fails = |agent: &AgentConfig| failures.iter().any(|(id, _)| *id == agent.id);
+    let agents = &mut team.config.agents;
+    agents.retain(|agent| is_recorded(agent) || !fails(agent));
+    Ok(team)
 }
 
 /// Requires the workspaces of the run, because they hold its files.

@@ -19,6 +19,7 @@ use crate::cli::interrupts::{
     interrupted_before_run, listen, listen_for_parking, parked_before_run,
 };
 use crate::cli::json_report::JsonReport;
+use crate::cli::missing_keys::settle_missing_keys;
 use crate::cli::model_prices::{apply_limits, model_list};
 use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
@@ -160,11 +161,10 @@ async fn execute_task(
         () = stop.graceful.cancelled() => return Err(interrupted_before_run()),
         () = stop.park.cancelled() => return Err(parked_before_run()),
     };
-    let user = if is_for_person && !arguments.delivery.yes {
-        UserPresence::Present
-    } else {
-        UserPresence::Absent
-    };
+    let user = UserPresence::from_flag(is_for_person && !arguments.delivery.yes);
+    let parts = (&prepared.team.host, &prepared.team.models);
+    let (config, stopped) = (&mut prepared.team.config, &stop.graceful);
+    settle_missing_keys(config, parts, arguments, user, stopped, output)?;
     if arguments.best_of.is_some() && !prepared.team.config.checks.has_required() {
         add_found_check(&mut prepared, user, &stop.graceful, output)?;
     }
@@ -369,7 +369,7 @@ async fn prepare(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<PreparedRun> {
-    let source = TaskSource::parse(&arguments.task, &host.arguments)?;
+    let source = task_source(arguments, host)?;
     note_unread_input(&source, host, output);
     let read_task = tokio::task::spawn_blocking(move || source.read(io::stdin()));
     let task = read_task
@@ -452,6 +452,16 @@ async fn prepare(
         approvals: SessionApprovals::default(),
         session_sandboxes: None,
     })
+}
+
+/// Returns where the task is: with `--print` and without a task, it is standard input.
+fn task_source(arguments: &RunArguments, host: &Host) -> Result<TaskSource> {
+    let is_input =
+        arguments.print && arguments.task.is_empty() && host.stdin == StreamTarget::Plain;
+    if is_input {
+        return Ok(TaskSource::Input);
+    }
+    TaskSource::parse(&arguments.task, &host.arguments)
 }
 
 /// Notes that standard input has text that the task does not contain.
@@ -538,6 +548,14 @@ pub(crate) fn apply_flags(
 
 /// Applies the flags about attempts and about how the winner is found.
 fn apply_strategy(config: &mut Config, arguments: &RunArguments) -> Result<()> {
+    if config.workflow.is_some()
+        && (arguments.summary_file.is_some() || arguments.junit_file.is_some())
+    {
+        let message = "`--summary-file` and `--junit-file` are not for a pipeline";
+        return Err(
+            usage_error(message).with_hint("the result of a pipeline is in `--output-format json`")
+        );
+    }
     if config.workflow.is_some() && arguments.keep_attempts.is_some() {
         let message = "`--keep-attempts` is not for a pipeline";
         return Err(usage_error(message)

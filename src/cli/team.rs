@@ -14,7 +14,9 @@ use crate::cli::execution::read_script;
 use crate::cli::output::CliOutput;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::Severity;
+use crate::config::draft::first_team::{FirstTeam, TeamCandidate};
 use crate::config::model_family::{contradicting_backend_warning, misspelling_warning};
+use crate::config::settings::ConfigSetting;
 use crate::config::team::{
     LocalServer, TeamOptions, WorkspaceMode, backend_without_model, detected_backends,
     team_from_environment, team_from_options,
@@ -29,6 +31,8 @@ use crate::text::{count_noun, escape_name, list_first};
 use crate::world::diagnostics::probe::endpoint::probe_endpoint;
 use crate::world::io::http::{HttpClient, display_url};
 
+/// The name of a team without a config file, in findings.
+const TEAM_WITHOUT_FILE: &str = "team of the command line";
 /// Maximum number of models that the error about several of them lists.
 const LISTED_MODELS_MAX: usize = 20;
 
@@ -43,10 +47,49 @@ pub(crate) async fn choose_team(
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    match configured_team(host, arguments, remembered_file, workspaces, models, output).await? {
-        Some(team) => Ok(team),
-        None => detect_team(host, workspaces, output).await,
+    let team = configured_team(host, arguments, remembered_file, workspaces, models, output);
+    if let Some(team) = team.await? {
+        return Ok(team);
     }
+    let team = detect_team(host, workspaces, output).await?;
+    let config = set_in_team(team.config, &arguments.set, workspaces, host, output)?;
+    Ok(ChosenTeam { config, file: None })
+}
+
+/// Returns a team without a config file in which `settings` are set: by way of the config that
+/// describes it.
+fn set_in_team(
+    team: Config,
+    settings: &[ConfigSetting],
+    workspaces: WorkspaceMode,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<Config> {
+    if settings.is_empty() {
+        return Ok(team);
+    }
+    let env = host.config_variables();
+    let agents = team.agents.iter();
+    let first_team = FirstTeam {
+        agents: agents
+            .map(|agent| TeamCandidate::from_agent(agent, &env))
+            .collect(),
+        directory: None,
+        runs_commands: true,
+    };
+    let yaml = first_team.to_draft().to_yaml();
+    let file = TeamFile::from_text(TEAM_WITHOUT_FILE.to_owned(), None, yaml.into_bytes());
+    let mut config = load_config(&file.with_settings(settings), host, output)?;
+    for (agent, described_agent) in config.agents.iter_mut().zip(team.agents) {
+        agent.system_message = agent
+            .system_message
+            .take()
+            .or(described_agent.system_message);
+        if workspaces == WorkspaceMode::None {
+            (agent.cwd, agent.commands) = (None, None);
+        }
+    }
+    Ok(config)
 }
 
 /// Builds a team from the keys and local servers that are available. Without any, it is an error of
@@ -100,6 +143,7 @@ pub(crate) async fn configured_team(
                 output.warning(&warning);
             }
         }
+        let config = set_in_team(config, &arguments.set, workspaces, host, output)?;
         return Ok(Some(ChosenTeam { config, file: None }));
     }
     let file = match &arguments.config {
@@ -113,6 +157,7 @@ pub(crate) async fn configured_team(
     if arguments.config.is_none() {
         output.note(&format!("config: {}", file.name()));
     }
+    let file = file.with_settings(&arguments.set);
     let config = load_config(&file, host, output)?;
     Ok(Some(ChosenTeam {
         config,

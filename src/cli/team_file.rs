@@ -6,9 +6,12 @@ use std::collections::BTreeSet;
 use crate::cli::found_config::{found_config_variables, reject_outside_reach};
 use crate::cli::output::CliOutput;
 use crate::config::lookup::{EXAMPLE_PREFIX, config_candidates};
+use crate::config::settings::{ConfigSetting, append_settings};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::yaml::CONFIG_BYTES_MAX;
-use crate::config::{ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, examples, load};
+use crate::config::{
+    ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, examples, load_with_settings,
+};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
@@ -26,6 +29,8 @@ pub(crate) struct TeamFile {
     /// Path of the file; `None` for a built-in example.
     path: Option<AbsPath>,
     discovery: ConfigDiscovery,
+    /// The values that the command line sets; the text ends with them.
+    settings: Vec<ConfigSetting>,
 }
 
 /// Directories of the user's own configs, below the home directory.
@@ -83,6 +88,7 @@ impl TeamFile {
                 text: example.text.as_bytes().to_vec(),
                 path: None,
                 discovery: ConfigDiscovery::Named,
+                settings: Vec::new(),
             }),
             None => Err(not_found_error(argument, &candidates)),
         }
@@ -99,7 +105,16 @@ impl TeamFile {
             text,
             path,
             discovery: ConfigDiscovery::Named,
+            settings: Vec::new(),
         }
+    }
+
+    /// Returns the file with values that the command line sets.
+    #[must_use]
+    pub(crate) fn with_settings(mut self, settings: &[ConfigSetting]) -> Self {
+        append_settings(&mut self.text, settings);
+        self.settings.extend_from_slice(settings);
+        self
     }
 
     /// Finds the config of a run that names none; `None` if there is none. Warns about an
@@ -163,7 +178,8 @@ impl TeamFile {
         };
         let packages = installed_packages(host);
         let context = config_context(host, &env, &packages);
-        let mut loaded_config = load(&self.text, &self.origin, &context)?;
+        let mut loaded_config =
+            load_with_settings(&self.text, &self.settings, &self.origin, &context)?;
         if self.discovery == ConfigDiscovery::Found {
             loaded_config.config.restrict_to_project(&host.cwd);
         }
@@ -200,6 +216,7 @@ impl TeamFile {
             text,
             path: Some(path.clone()),
             discovery,
+            settings: Vec::new(),
         }
     }
 }

@@ -24,6 +24,7 @@ pub use crate::config::orchestrator::{
 use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
+use crate::config::settings::ConfigSetting;
 use crate::config::storage_path::StoragePath;
 use crate::config::uploads::UploadSource;
 use crate::config::workflow::WorkflowConfig;
@@ -68,6 +69,7 @@ pub mod round_guidance;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
+pub mod settings;
 pub mod preparation;
 pub mod pricing_vendor;
 pub mod custom_tools;
@@ -162,6 +164,17 @@ pub fn load(
     origin: &ConfigOrigin,
     context: &ConfigContext<'_>,
 ) -> Result<LoadedConfig, Box<InvalidConfig>> {
+    load_with_settings(text, &[], origin, context)
+}
+
+/// Like [`load`], with values that the command line sets; [`settings::append_settings`] has added
+/// them to the text.
+pub fn load_with_settings(
+    text: &[u8],
+    settings: &[ConfigSetting],
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> Result<LoadedConfig, Box<InvalidConfig>> {
     let invalid = |text: &str, diagnostics| {
         Box::new(InvalidConfig {
             diagnostics,
@@ -172,7 +185,11 @@ pub fn load(
         Ok(text) => text,
         Err(diagnostic) => return Err(invalid("", vec![*diagnostic])),
     };
-    let tree = match yaml::parse(text) {
+    let tree = yaml::parse(text).and_then(|mut tree| {
+        settings::apply_settings(&mut tree, text, settings)?;
+        Ok(tree)
+    });
+    let tree = match tree {
         Ok(tree) => tree,
         Err(diagnostic) => return Err(invalid(text, vec![*diagnostic])),
     };

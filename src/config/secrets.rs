@@ -62,7 +62,7 @@ fn secret_value_start(line: &str) -> Option<usize> {
             let text_after_name = lower.get(end..)?.trim_start_matches(['"', '\'']);
             let value = text_after_name
                 .trim_start()
-                .strip_prefix(':')?
+                .strip_prefix([':', '='])?
                 .trim_start_matches(' ');
             let is_reference = value.trim_start_matches(['"', '\'']).starts_with("${");
             (!is_reference).then_some(lower.len() - value.len())

@@ -528,8 +528,7 @@ impl PreparedTurn {
                 with_best_answer("interrupted".to_owned()),
             ),
             CoordinationEnd::Stopped(StopCause::OutOfTime) => {
-                let seconds = self.config.timeouts.orchestrator_seconds;
-                let reason = format!("timed out after {seconds} seconds");
+                let reason = format!("timed out after {}", self.time_limit());
                 (ExitStatus::Limit, with_best_answer(reason))
             }
             CoordinationEnd::Stopped(StopCause::LimitReached) => {
@@ -565,10 +564,7 @@ impl PreparedTurn {
             ),
             CoordinationEnd::Stopped(StopCause::OutOfTime) => (
                 ExitStatus::Limit,
-                format!(
-                    "no agent answered within {} seconds",
-                    self.config.timeouts.orchestrator_seconds
-                ),
+                format!("no agent answered within {}", self.time_limit()),
             ),
             CoordinationEnd::Stopped(StopCause::LimitReached) => {
                 let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
@@ -598,6 +594,12 @@ impl PreparedTurn {
             answer: None,
             rows: Vec::new(),
         }
+    }
+
+    /// Returns the time limit in words.
+    fn time_limit(&self) -> String {
+        let seconds = self.config.timeouts.orchestrator_seconds;
+        count_noun(usize::try_from(seconds).unwrap_or(usize::MAX), "second")
     }
 
     fn ledger(&self) -> MutexGuard<'_, BudgetLedger> {

@@ -81,7 +81,7 @@ fn help_names_every_flag() {
 
       -m, --model <MODEL>
               Model of a team without a config; repeat it for a team of several agents. Default: the
-              default model of the backend
+              default model of the backend, or the only one that the endpoint lists
 
       -b, --backend <TYPE>
               Backend type of a team without a config. Default: derived from the model name
@@ -91,6 +91,11 @@ fn help_names_every_flag() {
 
           --system-message <TEXT>
               Additional system message of a team without a config. Default: none
+
+          --set <KEY=VALUE>
+              Set a key of the config for this run, such as `orchestrator.voting_sensitivity=strict` or
+              `agents[0].backend.model=gpt-5`; repeat it for several. The value is YAML and is checked
+              as that of the file. Without a config, it is a key of the team that is built
 
           --cwd-context <ACCESS>
               Give the agents access to the current directory: `ro` to read, `rw` to let the final agent
@@ -117,6 +122,13 @@ fn help_names_every_flag() {
       -o, --output-file <FILE>
               Also write the final answer to this file. Default: none
 
+          --summary-file <FILE>
+              Also append a summary of the run in Markdown to this file, such as `$GITHUB_STEP_SUMMARY`.
+              Default: none
+
+          --junit-file <FILE>
+              Also write the results of the checks to this file, in the format of `JUnit`. Default: none
+
           --keep-attempts <DIR>
               Also keep the changed files and the diff of each agent's last answer in this directory,
               which must be new or empty. Default: none
@@ -129,11 +141,20 @@ fn help_names_every_flag() {
               - json:        One JSON object at the end of the run
               - stream-json: One JSON object per line for each event; the last one is the result
 
+          --json
+              The same as `--output-format json`
+
+      -p, --print
+              Print only the answer and never begin a session, as `-p` of other tools does: `--quiet`;
+              without a task, standard input is the task. Default: off
+
           --automation
               Print only `KEY: value` lines for scripts on standard output. Default: off
 
           --orchestrator-timeout <SECONDS>
               Timeout of the whole run, in seconds. Default: from the config, or 1800
+              
+              [alias: --timeout]
 
           --rate-limit <[TYPE[/MODEL]=]N>
               Rate limit for all agents together: requests per minute, or tokens per minute with the
@@ -142,6 +163,10 @@ fn help_names_every_flag() {
           --sandbox <LEVEL>
               Sandbox level for local commands of all agents: `auto`, `overlay`, `namespaces`,
               `landlock` or `off`. Default: from the config, or `auto`
+
+          --skip-missing
+              Run without the agents whose API key is missing, if there are others. Default: ask on the
+              terminal; without a terminal, such a key is an error
 
           --max-cost-usd <DOLLARS>
               Maximum cost of the run in US dollars, instead of the limit in the config. When it is

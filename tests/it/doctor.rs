@@ -688,13 +688,13 @@ fn a_daemon_is_asked_itself() {
     let finished = daemon(of_team(doctor_project()), Some(answers)).success();
     check(&finished, daemons, "ok", "Docker 27.1.1");
     let hangs = daemon(of_team(doctor_project()), None).success();
-    check(&hangs, daemons, "warning", "does not answer");
+    check(&hangs, daemons, "skipped", "does not answer");
     let fails = |_: &str| "HTTP/1.0 500 Oops\r\n\r\n".to_owned();
     let finished = daemon(of_team(doctor_project()), Some(fails)).success();
-    check(&finished, daemons, "warning", "500");
+    check(&finished, daemons, "skipped", "500");
     let strange = |_: &str| "hello".to_owned();
     let finished = daemon(of_team(doctor_project()), Some(strange)).success();
-    check(&finished, daemons, "warning", "not HTTP");
+    check(&finished, daemons, "skipped", "not HTTP");
 }
 
 #[test]
@@ -707,14 +707,14 @@ fn a_daemon_that_is_not_there_is_found() {
     check(
         &nothing,
         daemons,
-        "warning",
+        "skipped",
         "no Docker or Podman daemon found at",
     );
     let project = of_team(doctor_project());
     drop(UnixListener::bind(project.path("docker.sock")).unwrap());
     let host = socket(&project);
     let left_over = project.env("DOCKER_HOST", host).success();
-    check(&left_over, daemons, "warning", "no listener");
+    check(&left_over, daemons, "skipped", "no listener");
     let remote = of_team(doctor_project())
         .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
         .success();
@@ -738,7 +738,7 @@ fn a_daemon_that_is_not_there_is_found() {
         check(
             &project.success(),
             daemons,
-            "warning",
+            "skipped",
             "not accessible to you",
         );
     }

@@ -268,7 +268,7 @@ fn the_dialogue_takes_an_endpoint_that_was_not_found() {
     let flags = ["--no-path", "--no-commands", "--output", "team.yaml"];
     let mut terminal = open_dialogue(Project::new(), &flags);
     answer_question(&mut terminal, ENDPOINT_QUESTION, "http://127.0.0.1:1/v1");
-    answer_question(&mut terminal, "is not reachable", "");
+    terminal.wait_for_output("is not reachable");
     answer_question(&mut terminal, "Which model?", "");
     answer_question(&mut terminal, ENDPOINT_QUESTION, &server.base_url());
     answer_question(&mut terminal, "Its models: `tiny`, `large`", "large");

@@ -651,7 +651,9 @@ fn models_are_listed_with_the_users_own_first() {
     let project = Project::new().home_file(".massgen/models.yaml", own);
     let project = project.env("OPENAI_API_KEY", "sk-of-the-user");
     let finished = project.args(["models", "gpt-5-mini"]).success();
-    let columns: Vec<&str> = finished.stdout().split_whitespace().collect();
+    let (titles, rows) = finished.stdout().split_once('\n').unwrap();
+    assert!(titles.starts_with("VENDOR  MODEL"), "{titles}");
+    let columns: Vec<&str> = rows.split_whitespace().collect();
     let expected = [
         "openai",
         "gpt-5-mini",
@@ -676,6 +678,7 @@ fn models_are_listed_with_the_users_own_first() {
     let rows: Vec<Vec<&str>> = finished
         .stdout()
         .lines()
+        .skip(1)
         .map(|row| row.split_whitespace().collect())
         .collect();
     assert_eq!(
@@ -713,6 +716,41 @@ fn models_are_listed_with_the_users_own_first() {
         "{}",
         nothing.stderr()
     );
+}
+
+#[test]
+fn usable_models_come_first_and_fit_a_terminal() {
+    let with_key = || Project::new().env("GEMINI_API_KEY", "k");
+    let usable = with_key().args(["models", "--usable"]).success();
+    let rows: Vec<&str> = usable.stdout().lines().skip(1).collect();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.ends_with("yes")));
+    let all = with_key().args(["models"]).success();
+    let first_rows: Vec<&str> = all.stdout().lines().skip(1).take(rows.len()).collect();
+    let names = |rows: &[&str]| -> Vec<String> {
+        let names = rows
+            .iter()
+            .map(|row| row.split_whitespace().nth(1).unwrap().to_owned());
+        names.collect()
+    };
+    assert_eq!(names(&first_rows), names(&rows));
+    assert!(all.stdout().contains("  no: "));
+    let none = Project::new()
+        .args(["models", "--usable", "gpt-5"])
+        .failure(1);
+    assert!(
+        none.stderr().contains("no usable model"),
+        "{}",
+        none.stderr()
+    );
+
+    let shown = with_key().args(["models", "gemini"]).on_terminal();
+    let output = shown.stdout();
+    assert!(output.contains("USABLE"), "{output}");
+    let width = output
+        .lines()
+        .map(|line| line.trim_end().chars().count())
+        .max();
+    assert!(width <= Some(80), "{output}");
 }
 
 #[test]

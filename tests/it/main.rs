@@ -167,6 +167,7 @@ mod selftest;
 mod server_containers;
 mod sessions;
 mod shell_words;
+mod shortcuts;
 mod single_calls;
 mod skills;
 mod final_overlay;

@@ -819,6 +819,21 @@ fn an_interrupt_while_it_asks_applies_nothing() {
 }
 
 #[test]
+fn what_a_review_skipped_is_applied_without_a_terminal_only_with_yes() {
+    let project = run_with("delivery: review");
+    let (shown, status) = run_typed(&project, "n\r");
+    assert_eq!(status, 0, "{shown}");
+    let refused = project
+        .retyped(["apply", "last"])
+        .failure(4)
+        .has_no("out.txt");
+    let message = "a review skipped these changes, and there is no terminal to ask on";
+    assert!(refused.stderr().contains(message), "{}", refused.stderr());
+    let applied = refused.then(["apply", "last", "--yes"]).success();
+    let _delivered = applied.has_file("out.txt", "made by one");
+}
+
+#[test]
 fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
     let terminal = Terminal::open(run_with("delivery: review"), 80);
     terminal.wait_for_output("[n]othing?");

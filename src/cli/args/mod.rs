@@ -29,6 +29,7 @@ use crate::cli::help::{
 use crate::config::copies::COPIES_MAX;
 use crate::config::keys::workflow::ITERATION_LIMIT_MAX;
 use crate::config::rates::RateLimit;
+use crate::config::settings::ConfigSetting;
 use crate::config::vendors::VENDORS;
 use crate::config::{Strategy, retention, size};
 use crate::permissions::grant::Permission;
@@ -116,6 +117,11 @@ pub(crate) struct RunArguments {
     /// Additional system message of a team without a config. Default: none.
     #[arg(long, value_name = "TEXT", conflicts_with = "config")]
     pub system_message: Option<String>,
+    /// Set a key of the config for this run, such as `orchestrator.voting_sensitivity=strict` or
+    /// `agents[0].backend.model=gpt-5`; repeat it for several. The value is YAML and is checked as
+    /// that of the file. Without a config, it is a key of the team that is built.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = ConfigSetting::parse)]
+    pub set: Vec<ConfigSetting>,
     /// Give the agents access to the current directory: `ro` to read, `rw` to let the final
     /// agent write too. Default: no access unless the config gives it.
     #[arg(long, value_name = "ACCESS")]
@@ -138,6 +144,13 @@ pub(crate) struct RunArguments {
     /// Also write the final answer to this file. Default: none.
     #[arg(short, long, value_name = "FILE")]
     pub output_file: Option<String>,
+    /// Also append a summary of the run in Markdown to this file, such as `$GITHUB_STEP_SUMMARY`.
+    /// Default: none.
+    #[arg(long, value_name = "FILE")]
+    pub summary_file: Option<String>,
+    /// Also write the results of the checks to this file, in the format of `JUnit`. Default: none.
+    #[arg(long, value_name = "FILE")]
+    pub junit_file: Option<String>,
     /// Also keep the changed files and the diff of each agent's last answer in this directory, which
     /// must be new or empty. Default: none.
     #[arg(long, value_name = "DIR")]
@@ -145,12 +158,21 @@ pub(crate) struct RunArguments {
     /// Format of standard output. Default: `text`.
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true,
         conflicts_with_all = ["automation", "dry_run"])]
+    #[arg(default_value_if("json", "true", "json"))]
     pub output_format: OutputFormat,
+    /// The same as `--output-format json`.
+    #[arg(long, conflicts_with_all = ["output_format", "automation", "dry_run"])]
+    pub json: bool,
+    /// Print only the answer and never begin a session, as `-p` of other tools does: `--quiet`;
+    /// without a task, standard input is the task. Default: off.
+    #[arg(short, long, conflicts_with_all = ["dashboard", "automation"])]
+    pub print: bool,
     /// Print only `KEY: value` lines for scripts on standard output. Default: off.
     #[arg(long)]
     pub automation: bool,
     /// Timeout of the whole run, in seconds. Default: from the config, or 1800.
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "timeout", value_name = "SECONDS", value_parser = parse_seconds,
+        allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
     /// Rate limit for all agents together: requests per minute, or tokens per minute with the
     /// suffix `tpm`. Applies in addition to `rate_limits` of the config. Default: from the
@@ -161,6 +183,10 @@ pub(crate) struct RunArguments {
     /// `landlock` or `off`. Default: from the config, or `auto`.
     #[arg(long, value_name = "LEVEL")]
     pub sandbox: Option<SandboxLevelChoice>,
+    /// Run without the agents whose API key is missing, if there are others. Default: ask on the
+    /// terminal; without a terminal, such a key is an error.
+    #[arg(long)]
+    pub skip_missing: bool,
     /// Limits of the run.
     #[command(flatten)]
     pub limits: LimitArguments,
@@ -249,6 +275,9 @@ const LIMIT_FLAGS: [&str; 5] = [
     "--max-iterations",
     "--orchestrator-timeout",
 ];
+
+/// The other name of the last of them.
+const TIMEOUT_ALIAS: &str = "--timeout";
 
 impl LimitArguments {
     /// Returns these limits, and those of `other` where none is given.
@@ -462,6 +491,10 @@ pub(crate) struct ModelsArguments {
     /// List only models whose name or vendor contains this text. Default: all models.
     #[arg(value_name = "PATTERN")]
     pub pattern: Option<String>,
+    /// List only models that you can use now: their API key is set, or they need none. Default: all,
+    /// the usable ones first.
+    #[arg(long)]
+    pub usable: bool,
     /// File with your own models. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
@@ -535,8 +568,8 @@ pub(crate) enum ConfigCommand {
     /// Report every error and warning in team configs; exit with status 2 if there is an error.
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
-        /// YAML files.
-        #[arg(required = true, value_name = "FILE")]
+        /// YAML files. Default: the config that a run would use.
+        #[arg(value_name = "FILE")]
         files: Vec<String>,
         /// Print one JSON object per file, one per line. Default: text.
         #[arg(long)]

@@ -4,9 +4,37 @@
 use clap::Parser as _;
 use clap::error::ContextKind;
 
-use crate::cli::args::{CliArguments, DeliveryArguments, LIMIT_FLAGS, RunArguments};
+use crate::cli::args::{CliArguments, DeliveryArguments, LIMIT_FLAGS, RunArguments, TIMEOUT_ALIAS};
 use crate::config::examples;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Parses a recorded command line.
+///
+/// # Errors
+/// This version does not understand it.
+fn parse_recorded(words: &[String]) -> Result<RunArguments> {
+    let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
+    let CliArguments { run, .. } = CliArguments::try_parse_from(words).map_err(|error| {
+        let flag = error
+            .get(ContextKind::InvalidArg)
+            .map(|flag| format!(" (`{flag}`)"));
+        let message = format!(
+            "the recorded command line of the run cannot be parsed{}",
+            flag.unwrap_or_default()
+        );
+        Error::new(ErrorKind::Usage, message).with_hint(
+            "resume it with the version of massgen that started it, or give the task again",
+        )
+    })?;
+    Ok(run)
+}
+
+/// Returns the error that `flag` of a recorded command line has to be typed again.
+fn untrusted_flag_error(flag: &str) -> Error {
+    let message = format!("the run was started with `{flag}`, which is not taken from its records");
+    Error::new(ErrorKind::Usage, message)
+        .with_hint(format!("pass `{flag}` again with `--continue`"))
+}
 
 impl RunArguments {
     /// Returns these flags, which are typed when a run is resumed, completed with those in `words`,
@@ -18,20 +46,7 @@ impl RunArguments {
     /// directory or weakens the isolation of commands: that one must be typed again, because records
     /// can come with a project.
     pub(crate) fn with_recorded(&self, words: &[String]) -> Result<Self> {
-        let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-        let CliArguments { run: recorded, .. } =
-            CliArguments::try_parse_from(words).map_err(|error| {
-                let flag = error
-                    .get(ContextKind::InvalidArg)
-                    .map(|flag| format!(" (`{flag}`)"));
-                let message = format!(
-                    "the recorded command line of the run cannot be parsed{}",
-                    flag.unwrap_or_default()
-                );
-                Error::new(ErrorKind::Usage, message).with_hint(
-                    "resume it with the version of massgen that started it, or give the task again",
-                )
-            })?;
+        let recorded = parse_recorded(words)?;
         let Self {
             task: _,
             config,
@@ -39,17 +54,23 @@ impl RunArguments {
             backend,
             base_url,
             system_message,
+            set,
             cwd_context,
             best_of,
             strategy,
             check,
             output_file: _,
+            summary_file: _,
+            junit_file: _,
             keep_attempts: _,
             output_format: _,
+            json: _,
+            print: _,
             automation: _,
             orchestrator_timeout,
             rate_limit,
             sandbox,
+            skip_missing: _,
             limits,
             delivery,
             approval_socket: _,
@@ -65,15 +86,13 @@ impl RunArguments {
         let untrusted_flags = [
             ("--base-url", base_url.is_some() && self.base_url.is_none()),
             ("--sandbox", sandbox.is_some() && self.sandbox.is_none()),
+            ("--set", !set.is_empty() && self.set.is_empty()),
         ];
-        for (flag, is_missing) in untrusted_flags {
-            if is_missing {
-                let message = format!(
-                    "the run was started with `{flag}`, which is not taken from its records"
-                );
-                return Err(Error::new(ErrorKind::Usage, message)
-                    .with_hint(format!("pass `{flag}` again with `--continue`")));
-            }
+        if let Some((flag, _)) = untrusted_flags
+            .into_iter()
+            .find(|(_, is_missing)| *is_missing)
+        {
+            return Err(untrusted_flag_error(flag));
         }
         let mut arguments = self.clone();
         // A file is found again by its recorded path; a built-in config has only its name.
@@ -116,7 +135,7 @@ impl RunArguments {
                 Some((flag, value)) => (flag, Some(value)),
                 None => (word.as_str(), None),
             };
-            if !LIMIT_FLAGS.contains(&flag) {
+            if !LIMIT_FLAGS.contains(&flag) && flag != TIMEOUT_ALIAS {
                 kept.push(word);
             } else if value.is_none() {
                 words.next();

@@ -32,6 +32,7 @@ pub(crate) struct DisplayArguments {
     pub plain: bool,
     /// Show only the answer, questions, warnings and errors of a run. Default: show its progress.
     #[arg(short, long, conflicts_with_all = ["dashboard", "automation"])]
+    #[arg(default_value_if("print", "true", "true"))]
     pub quiet: bool,
     /// Display runs and sessions as plain lines that are never redrawn, and list paths on Tab.
     /// Default: off, unless `MASSGEN_SCREEN_READER` is set.

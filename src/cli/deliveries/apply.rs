@@ -337,6 +337,13 @@ pub(crate) fn apply_delivery(
     }
     let is_absent = UserPresence::detect(host) == UserPresence::Absent;
     if is_absent && !arguments.yes {
+        let run = logs::find_run(run_of(delivery.name()), host).ok();
+        if arguments.agent.is_none() && run.is_some_and(|run| RunAnswers::was_reviewed(&run)) {
+            let message = "a review skipped these changes, and there is no terminal to ask on";
+            return Err(Error::new(ErrorKind::Denied, message)
+                .with_hint("apply them all the same: massgen apply --yes")
+                .with_hint("see them first: massgen diff"));
+        }
         output.note("no terminal to review on: everything that may be applied is applied");
     }
     let is_reviewed = !arguments.yes && !is_absent;

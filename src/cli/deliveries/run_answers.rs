@@ -2,7 +2,7 @@
 
 use crate::answer_changes::AnswerChanges;
 use crate::error::Result;
-use crate::event::{CoordinationEvent, Event};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::text::join_with_commas;
@@ -60,6 +60,21 @@ impl RunAnswers {
             }
         }
         Ok(answers)
+    }
+
+    /// Returns whether the user reviewed a delivery of `run`. A run of which nothing can be read here
+    /// was not reviewed.
+    pub(super) fn was_reviewed(run: &RunDir) -> bool {
+        let is_review = |event: &Event| {
+            matches!(
+                event,
+                Event::Delivery(DeliveryEvent::Delivered { by: Some(_), .. })
+            )
+        };
+        run.events().is_ok_and(|events| {
+            let mut entries = events.intact_entries().filter_map(Result::ok);
+            entries.any(|entry| entry.event.as_ref().is_some_and(is_review))
+        })
     }
 
     /// Returns the last answer that `is_meant` accepts: it replaces the earlier ones.

@@ -17,14 +17,15 @@ pub(crate) fn inspect(
     let verdict = match (discovery, images.is_empty()) {
         (EngineDiscovery::Socket(_, DaemonStatus::Answers(..)), _) => FindingVerdict::Ok,
         (_, false) => FindingVerdict::Unusable,
-        (EngineDiscovery::OtherAddress(_), true) => FindingVerdict::Skipped,
-        (_, true) => FindingVerdict::Warning,
+        (_, true) => FindingVerdict::Skipped,
     };
     let finding = DoctorArea::Docker.finding(verdict, "daemon", discovery.describe());
-    let daemon = discovery
+    // A team that does not need the engine needs no remedy either.
+    let remedies = discovery
         .remedy()
         .into_iter()
-        .fold(finding, DoctorFinding::with_remedy);
+        .filter(|_| verdict == FindingVerdict::Unusable);
+    let daemon = remedies.fold(finding, DoctorFinding::with_remedy);
     let mut findings = vec![daemon];
     if verdict == FindingVerdict::Ok && !images.is_empty() {
         findings.extend(check_images(host.env("DOCKER_HOST"), &images));

@@ -183,48 +183,45 @@ fn worst_verdict(findings: &[DoctorFinding]) -> FindingVerdict {
     verdicts.max().unwrap_or(FindingVerdict::Ok)
 }
 
-/// Prints all findings.
+/// Prints all findings. `first_run` is the command for a machine that lacks nothing.
 pub(crate) fn show(
     findings: &[DoctorFinding],
+    first_run: &str,
     format: ReportFormat,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     match format {
-        ReportFormat::Json => output.result(&to_json(findings)?),
+        ReportFormat::Json => output.result(&to_json(findings, first_run)?),
         ReportFormat::Text => {
             for finding in findings {
                 show_line(finding, output)?;
             }
             output.result(&summary(findings))?;
-            output.result(&format!("next: {}\n", next_step(findings)))
+            output.result(&format!("next: {}\n", next_step(findings, first_run)))
         }
     }
 }
 
-fn to_json(findings: &[DoctorFinding]) -> Result<String> {
+fn to_json(findings: &[DoctorFinding], first_run: &str) -> Result<String> {
     let report = serde_json::json!({
         "schema_version": SCHEMA_VERSION,
         "verdict": worst_verdict(findings),
         "findings": findings,
-        "next_step": next_step(findings),
+        "next_step": next_step(findings, first_run),
     });
     let text = serde_json::to_string(&report)
         .map_err(|error| Error::bug(format!("no JSON of findings: {error}")))?;
     Ok(format!("{text}\n"))
 }
 
-/// Returns the one thing that the user should do next: the remedy of the first problem, the gravest
-/// first, or a run.
-fn next_step(findings: &[DoctorFinding]) -> &str {
-    let first_remedy = |verdict| {
-        let mut findings = findings
-            .iter()
-            .filter(move |finding| finding.verdict == verdict);
-        findings.find_map(|finding| finding.remedy.first())
-    };
-    let remedy =
-        first_remedy(FindingVerdict::Unusable).or_else(|| first_remedy(FindingVerdict::Warning));
-    remedy.map_or("start a run: massgen \"…\"", String::as_str)
+/// Returns the one thing that the user should do next: the remedy of the first thing that is
+/// missing, or else `first_run`.
+fn next_step<'f>(findings: &'f [DoctorFinding], first_run: &'f str) -> &'f str {
+    let mut missing = findings
+        .iter()
+        .filter(|finding| finding.verdict == FindingVerdict::Unusable);
+    let remedy = missing.find_map(|finding| finding.remedy.first());
+    remedy.map_or(first_run, String::as_str)
 }
 
 /// Prints one line in columns, and one line for each remedy below it.

@@ -18,6 +18,7 @@ use crate::cli::args::DoctorArguments;
 use crate::cli::directory_question::directory_breadth_reason;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, exit_status, show};
 use crate::cli::environment;
+use crate::cli::init::first_command;
 use crate::cli::model_prices::{model_list, require_prices};
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::run::runtime;
@@ -42,7 +43,9 @@ pub(crate) fn run(
     let (mut findings, team) = runtime.block_on(inspect(host, arguments, output))?;
     let discovery = runtime.block_on(find_engine(host.env("DOCKER_HOST")));
     findings.extend(docker::inspect(host, &discovery, team.as_ref()));
-    show(&findings, ReportFormat::from(arguments.json), output)?;
+    let format = ReportFormat::from(arguments.json);
+    let first_run = first_command(arguments.config.as_deref());
+    show(&findings, &first_run, format, output)?;
     Ok(exit_status(&findings))
 }
 

@@ -7,6 +7,7 @@ use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
 use crate::cli::team::{list_models, listed_model, probe_local_servers};
+use crate::config::BackendConfig;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::config::external_agents::{ExternalAgentKind, KINDS, SIGN_IN_HINT, find_kind};
 use crate::config::model_family::reject_model_lists;
@@ -75,44 +76,20 @@ pub(super) fn agents_from_flags(
         .collect())
 }
 
-/// Returns the models that the endpoint at `url` lists.
+/// Returns the backend at `url`, which has no model yet.
+pub(super) fn endpoint_backend(url: &str) -> Result<Option<BackendConfig>> {
+    backend_without_model(&TeamOptions {
+        base_url: Some(url),
+        ..TeamOptions::default()
+    })
+}
+
+/// Returns the models that the endpoint of `backend` lists.
 ///
 /// # Errors
 /// Those of [`list_models`].
-pub(super) fn endpoint_models(url: &str, host: &Host) -> Result<Vec<String>> {
-    let options = TeamOptions {
-        base_url: Some(url),
-        ..TeamOptions::default()
-    };
-    match backend_without_model(&options)? {
-        Some(backend) => single_thread_runtime()?.block_on(list_models(&backend, host)),
-        None => Ok(Vec::new()),
-    }
-}
-
-/// Returns a model of the endpoint at `url`.
-pub(super) fn endpoint_candidate(
-    url: &str,
-    model: &String,
-    host: &Host,
-) -> Result<Option<TeamCandidate>> {
-    let env = host.config_variables();
-    let options = TeamOptions {
-        base_url: Some(url),
-        ..TeamOptions::default()
-    };
-    let known_models = ModelList::with_user_rows(Vec::new());
-    let team = team_from_options(
-        &options.with_model(model),
-        &env,
-        &known_models,
-        WorkspaceMode::PerAgent,
-    )?;
-    let agent = team.agents.first();
-    Ok(agent.map(|agent| TeamCandidate {
-        source: url.to_owned(),
-        ..TeamCandidate::from_agent(agent, &env)
-    }))
+pub(super) fn endpoint_models(backend: &BackendConfig, host: &Host) -> Result<Vec<String>> {
+    single_thread_runtime()?.block_on(list_models(backend, host))
 }
 
 /// Returns everything that is found, models before programs.

@@ -1,7 +1,7 @@
 //! The questions of `massgen init` on a terminal. Enter takes the default of each.
 
 use crate::cli::init::candidates::{
-    default_indexes, endpoint_candidate, endpoint_models, find_candidates, nothing_found_error,
+    default_indexes, endpoint_backend, endpoint_models, find_candidates, nothing_found_error,
 };
 use crate::cli::init::directory::{DirectoryChoice, default_directory, parse_directory};
 use crate::cli::init::discovery::{candidate_line, find_logins, found_lines};
@@ -62,19 +62,22 @@ impl InitDialogue<'_, '_> {
             if matches!(url.as_str(), "" | "none" | "n" | "no") {
                 return Ok(None);
             }
-            let models = match endpoint_models(&url, host) {
-                Ok(models) => models,
-                Err(error) => {
-                    self.output.note(&error.to_string());
-                    Vec::new()
-                }
+            let Some(mut backend) = endpoint_backend(&url)? else {
+                continue;
             };
-            let model = match models.as_slice() {
+            let models = endpoint_models(&backend, host).unwrap_or_else(|error| {
+                self.output.note(&error.to_string());
+                Vec::new()
+            });
+            backend.model = match models.as_slice() {
                 [model] => model.clone(),
                 models => self.ask_model(models)?,
             };
-            if !model.is_empty() {
-                return endpoint_candidate(&url, &model, host);
+            if !backend.model.is_empty() {
+                let (name, env) = (backend.vendor.name, host.config_variables());
+                return Ok(Some(TeamCandidate::from_backend(
+                    name, &backend, &url, &env,
+                )));
             }
         }
     }

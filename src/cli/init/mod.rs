@@ -27,6 +27,8 @@ mod directory;
 mod discovery;
 mod new_config;
 
+pub(crate) use crate::cli::init::new_config::first_command;
+
 /// Runs `massgen init`.
 pub(crate) fn run(
     host: &Host,
@@ -55,6 +57,9 @@ pub(crate) fn run(
             output.result(config.yaml())?;
         } else {
             config.write(&host, ReplaceApproval::from(arguments), output)?;
+        }
+        if let Some(hint) = second_agent_hint(&team.agents) {
+            output.note(&hint);
         }
         return Ok(ExitStatus::Success);
     }
@@ -102,9 +107,6 @@ fn team_from_flags(
     } else {
         flag_agents
     };
-    if let Some(hint) = second_agent_hint(&agents) {
-        output.note(&hint);
-    }
     let path = match &arguments.path {
         Some(text) => Some(parse_directory(text, host)?),
         None if arguments.no_path => None,

@@ -165,19 +165,20 @@ impl NewConfig {
             ));
         }
         output.note(&format!("written: {path}"));
-        output.note(&format!("try it: {}", self.first_command()));
+        let named_path = (!self.destination.is_found_config()).then_some(path);
+        output.note(&format!("try it: {}", first_command(named_path.as_deref())));
         Ok(())
     }
+}
 
-    fn first_command(&self) -> String {
-        let path = self.path();
-        let mut words = vec!["massgen"];
-        if !self.destination.is_found_config() {
-            words.extend(["--config", &path]);
-        }
-        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        format!("{} \"{FIRST_TASK}\"", shell_line(&words))
+/// Returns the first command of a user, with this config if it has to be named.
+pub(crate) fn first_command(config: Option<&str>) -> String {
+    let mut words = vec!["massgen"];
+    if let Some(path) = config {
+        words.extend(["--config", path]);
     }
+    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    format!("{} \"{FIRST_TASK}\"", shell_line(&words))
 }
 
 /// Returns the warning that programs of the team have nothing to sign in with, if they have not.

@@ -55,8 +55,11 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
     let is_single = arguments.automation
         || arguments.dry_run
         || arguments.park
+        || arguments.print
         || arguments.output_file.is_some()
         || arguments.keep_attempts.is_some()
+        || arguments.summary_file.is_some()
+        || arguments.junit_file.is_some()
         || arguments.output_format != OutputFormat::Text;
     is_terminal && arguments.task.is_empty() && !is_single
 }
@@ -79,7 +82,8 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
         output = output.without_transients();
     }
     finish_interrupted_deliveries(host, &mut output)?;
-    let state = SessionState::open(host, arguments, &mut output).await?;
+    let mut state = SessionState::open(host, arguments, &mut output).await?;
+    state.settle_missing_keys(&mut output)?;
     state.require_model().await?;
     let file_finder = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.state_parent.join(STATE_DIR));

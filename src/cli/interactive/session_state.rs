@@ -12,6 +12,7 @@ use crate::cli::editor::choices::CommandValue;
 use crate::cli::execution::{RunOutcome, UserPresence, connect_all};
 use crate::cli::logs::find_run;
 use crate::cli::logs::run_summary::RecordedRunSummary;
+use crate::cli::missing_keys::settle_missing_keys;
 use crate::cli::model_prices::model_list;
 use crate::cli::models::obstacle;
 use crate::cli::opening_question::confirm_openings;
@@ -125,6 +126,23 @@ impl SessionState {
         };
         state.find_team_and_session(output).await?;
         Ok(state)
+    }
+
+    /// Asks about agents whose key is missing.
+    pub(crate) fn settle_missing_keys(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
+        let Some(team) = &mut self.team else {
+            return Ok(());
+        };
+        let (parts, user) = ((&self.host, &self.models), UserPresence::Present);
+        let stop = CancellationToken::new();
+        settle_missing_keys(
+            &mut team.config,
+            parts,
+            &self.arguments,
+            user,
+            &stop,
+            output,
+        )
     }
 
     /// Checks that every model of the team can be used, or without a config that there is one. A

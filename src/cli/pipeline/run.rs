@@ -161,6 +161,7 @@ pub(crate) async fn resume(
         }
         (None, Some(path)) => (TeamFile::from_session(path, &host)?, path.to_string()),
     };
+    let file = file.with_settings(&typed_arguments.set);
     let config = load_config(&file, &host, output)?;
     let redactor = Redactor::new(secret_values(&config, &host));
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
