@@ -1,7 +1,7 @@
 //! Converts the paths of a turn to grants: workspaces, context paths, mentions, uploads and folder
 //! guards; and describes grants to models. It opens nothing; the gate does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::call_rules::CallRules;
@@ -19,12 +19,13 @@ use crate::permissions::grant::{
 };
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::{PathGlob, PathRule};
-use crate::permissions::protected::PROTECTED_NAMES;
+use crate::permissions::protected::{ENV_NAME, PROTECTED_NAMES};
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
 use crate::world::git::ownership::{LinkedRepository, linked_repository, worktrees_inside};
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::io::project_link::UserLocation;
+use crate::world::io::secrets::env_files;
 
 /// The paths that a turn inherits from its session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +52,8 @@ pub struct ContextGrants {
     instruction_directories: Vec<RealPath>,
     /// The files that massgen reads as its own, and the symlinks on the way to them.
     own_files: Vec<RealPath>,
+    /// The files with variables in each shared tree.
+    env_files: BTreeMap<RealPath, Vec<RealPath>>,
 }
 
 impl ContextGrants {
@@ -89,6 +92,9 @@ impl ContextGrants {
             reject_state_access(&grant, &state_dir)?;
             merge(&mut shared, grant);
         }
+        let trees = shared.iter().filter(|grant| is_context_tree(grant));
+        let env_files = trees.map(|grant| (grant.root.clone(), env_files(&grant.root)));
+        let env_files = env_files.collect();
         let earlier_roots = inherited.workspaces.iter().map(real_path);
         Ok(Self {
             shared,
@@ -96,6 +102,7 @@ impl ContextGrants {
             state_dir,
             instruction_directories: project_instruction_directories(&config.orchestrator),
             own_files: own_files(config, inherited.own_files)?,
+            env_files,
         })
     }
 
@@ -152,7 +159,32 @@ impl ContextGrants {
         reject_closed_workspace(agent, workspace, &grants)?;
         // What an agent wrote there would instruct later agents.
         close_places(&mut grants, &self.instruction_directories, &[]);
+        self.hide_env_files(&mut grants);
         Ok(grants)
+    }
+
+    /// Hides files with variables, which hold keys, in the user's trees: unless the user opens such
+    /// a file by itself, or the tree has `.env` in `unprotected`.
+    fn hide_env_files(&self, grants: &mut [Grant]) {
+        let files = grants
+            .iter()
+            .filter(|grant| grant.scope == GrantScope::File);
+        let opened_files: BTreeSet<RealPath> = files.map(|grant| grant.root.clone()).collect();
+        for grant in grants.iter_mut().filter(|grant| is_context_tree(grant)) {
+            if grant.unprotected.iter().any(|name| name == ENV_NAME) {
+                continue;
+            }
+            let known_files = self.env_files.get(&grant.root);
+            let files = known_files.map_or_else(|| env_files(&grant.root), Clone::clone);
+            let closed_files = files
+                .into_iter()
+                .filter(|file| !opened_files.contains(file));
+            let hidden: Vec<RelPath> = closed_files
+                .filter_map(|file| grant.relative_path(&file))
+                .filter(|rel| !grant.hidden.contains(rel))
+                .collect();
+            grant.hidden.extend(hidden);
+        }
     }
 
     /// Protects the files that massgen reads as its own in the user's paths, and returns those that
@@ -484,6 +516,10 @@ fn upload_grant(path: &AbsPath, key: &str) -> Result<Grant> {
     };
     let hint = format!("correct `{key}` in `upload_files` of the config, or remove the entry");
     Err(Error::new(ErrorKind::Config, message).with_hint(hint))
+}
+
+fn is_context_tree(grant: &Grant) -> bool {
+    grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree
 }
 
 fn context_grant(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {

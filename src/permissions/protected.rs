@@ -252,6 +252,9 @@ pub(crate) fn take_folded<'a>(
     })
 }
 
+/// The protected name of files with variables.
+pub const ENV_NAME: &str = ".env";
+
 /// Returns whether a file of this name holds secrets by convention (`.env`, private keys,
 /// `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
@@ -261,6 +264,13 @@ pub fn looks_secret(name: &OsStr) -> bool {
         .and_then(OsStr::to_str);
     let is_key = matches!(extension, Some("pem" | "key"));
     is_env_file(&folded_name) || is_key || SECRET_NAMES.contains(&folded_name.as_ref())
+}
+
+/// Returns whether a file of this name holds variables by convention, and so keys: `.env`, or
+/// `.env.NAME` unless that is a sample.
+pub fn is_env_name(name: &OsStr) -> bool {
+    let folded_name = fold_name(name);
+    folded_name == ENV_NAME || is_env_file(&folded_name)
 }
 
 /// Returns whether a folded name is `.env.NAME` and holds secrets by convention.

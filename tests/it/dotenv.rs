@@ -392,3 +392,63 @@ fn keys_of_a_project_are_checked_as_they_are_used() {
         .success();
     assert!(set.stdout().contains("ok"), "{}", set.stdout());
 }
+
+/// A team of one agent, to which this directory is open.
+fn open_team(keys: &str) -> Project {
+    let team = format!(
+        "agents:\n  - id: a\n    backend: {{type: scripted, cwd: w, enable_mcp_command_line: true, \
+         replies: [{{text: hi, repeat: true}}]}}\norchestrator:\n  context_paths: [{{path: ., \
+         permission: write{keys}}}]\n"
+    );
+    Project::new()
+        .file("team.yaml", team)
+        .file(".env", "TOKEN=of-the-user\n")
+        .file("sub/.env.local", "TOKEN=of-the-user\n")
+        .file(".env.example", "TOKEN=\n")
+}
+
+#[test]
+fn files_with_variables_are_hidden_from_agents_by_default() {
+    let base = ["--config", "team.yaml"];
+    let explain = |project: Project, path: &str| {
+        let finished = project.args(["explain", "path", path]).args(base).success();
+        finished.stdout().to_owned()
+    };
+    for path in [".env", "sub/.env.local"] {
+        let closed = explain(open_team(""), path);
+        assert!(closed.contains("hidden-path"), "{closed}");
+        assert!(closed.contains("list `.env` in `unprotected`"), "{closed}");
+    }
+    let sample = explain(open_team(""), ".env.example");
+    assert!(!sample.contains("hidden-path"), "{sample}");
+    let opened = explain(open_team(", unprotected: [.env]"), "sub/.env.local");
+    assert!(!opened.contains("hidden-path"), "{opened}");
+
+    let read = |project: Project, path: &str| {
+        let file = project.path(path);
+        let command = ["sandbox", "--config", "team.yaml", "--", "cat"];
+        project.args(command).args([file]).run().stdout().to_owned()
+    };
+    for path in [".env", "sub/.env.local"] {
+        assert_eq!(read(open_team(""), path), "", "{path}");
+    }
+    let opened = read(open_team(", unprotected: [.env]"), ".env");
+    assert_eq!(opened, "TOKEN=of-the-user\n");
+
+    let note = "/.env` is hidden here; `unprotected: [.env]` of its context path opens it";
+    let failed = open_team("")
+        .args(base)
+        .args(["--check", "grep TOKEN .env", "go"])
+        .run();
+    let events = crate::project::logged_events(failed.project());
+    assert!(events.contains(note), "{events}");
+    let mentioned = open_team("")
+        .args(base)
+        .args(["--dry-run", "use @.env"])
+        .success();
+    assert!(
+        mentioned.stdout().contains("/.env"),
+        "{}",
+        mentioned.stdout()
+    );
+}

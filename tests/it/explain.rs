@@ -575,9 +575,10 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
     insta::assert_snapshot!(finished.stdout(), @r"
     [PROJECT]/src/.env
     ann, final phase:
-      read  allow granted: granted by context `[PROJECT]/src`
-      write deny  protected-name: the name is protected
-                  to change this: add the name to `unprotected` of context `[PROJECT]/src`
+      read  deny  hidden-path: the path is hidden from agents
+                  to change this: it is hidden by default: list `.env` in `unprotected` of context `[PROJECT]/src`, or open the file by itself
+      write deny  hidden-path: the path is hidden from agents
+                  to change this: it is hidden by default: list `.env` in `unprotected` of context `[PROJECT]/src`, or open the file by itself
     ");
     let arguments = ["explain", "path", "/etc/hosts", "--config", "team.yaml"];
     let finished = project().args(arguments).success();

@@ -308,14 +308,14 @@ fn an_answer_that_is_not_whole_is_partial() {
 #[test]
 fn a_denied_write_makes_a_result_partial_and_is_listed() {
     let last = r#"calls:
-    - {name: read_text_file, arguments: {path: "{{cwd}}/.env"}}
-    - {name: write_file, arguments: {path: "{{cwd}}/.env", content: "KEY=evil"}}
+    - {name: read_text_file, arguments: {path: "{{cwd}}/.DS_Store"}}
+    - {name: write_file, arguments: {path: "{{cwd}}/.DS_Store", content: "KEY=evil"}}
     - {name: write_file, arguments: {path: "{{cwd}}/unread.txt", content: "new"}}
     - {name: no_such_tool, arguments: {}}"#;
     let project = || {
         let agents = [agent("one", "w1", &build_replies("a.txt", "x", last))];
         Project::new()
-            .file(".env", "KEY=mine")
+            .file(".DS_Store", "KEY=mine")
             .file("unread.txt", "old")
             .config(&team(&agents, WRITE_HERE))
             .args(["build"])

@@ -9,6 +9,7 @@ use crate::cli::explain::{AgentGates, GRANTED};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{GrantKind, Permission, Phase};
+use crate::permissions::protected::is_env_name;
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::text::escape_name;
 use crate::tools::call::{FinalSymlink, RequestedAccess, UserPath};
@@ -139,6 +140,8 @@ impl AccessDecision {
         let permission = verdict.requested;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
+        let real_path = verdict.real.as_ref();
+        let is_env = real_path.is_some_and(|path| path.name().is_some_and(is_env_name));
         // Agents never write to skills.
         let is_skill = matches!(root, Some((_, GrantKind::Skill)));
         let grant_name = root.map_or_else(String::new, |(root, kind)| {
@@ -160,6 +163,13 @@ impl AccessDecision {
                 },
                 rule: refusal.rule,
                 change: suggest_change(refusal.rule, permission, basis, &grant_name)
+                    .map(|change| match refusal.rule {
+                        "hidden-path" if is_env => format!(
+                            "it is hidden by default: list `.env` in `unprotected` of {grant_name}, or \
+                             open the file by itself"
+                        ),
+                        _ => change,
+                    })
                     .filter(|_| !is_skill || permission == Permission::Read),
                 reason: match refusal.rule {
                     // The gate's own message is for the agent, and names the agent's directories.

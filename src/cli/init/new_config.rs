@@ -17,6 +17,7 @@ use crate::config::{Config, ConfigOrigin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
+use crate::permissions::protected::ENV_NAME;
 use crate::text::list_names;
 use crate::text::shell_words::shell_line;
 use crate::world::io::config_file::{ConfigWrite, write_config};
@@ -165,6 +166,11 @@ impl NewConfig {
             ));
         }
         output.note(&format!("written: {path}"));
+        if inspect(&host.cwd.join(ENV_NAME)) == LookupResult::File {
+            output.note(
+                "`.env` stays closed to the agents; `unprotected: [.env]` of the directory opens it",
+            );
+        }
         let named_path = (!self.destination.is_found_config()).then_some(path);
         output.note(&format!("try it: {}", first_command(named_path.as_deref())));
         Ok(())

@@ -26,10 +26,12 @@ section! {
     /// Paths inside that are read-only.
     const PROTECTED_PATHS = ["protected_paths"] texts().with_default("[]");
 
-    /// Paths inside that are hidden.
+    /// Paths inside that are hidden, in addition to `.env` and `.env.*` (not `.env.example`,
+    /// `.env.sample` and `.env.template`).
     const HIDDEN_PATHS = ["hidden_paths"] texts().with_default("[]");
 
-    /// Names that are protected by default, such as `.vscode`, but writable here.
+    /// Names that are protected by default, such as `.vscode`, but writable here; `.env` is then
+    /// readable too.
     const UNPROTECTED = ["unprotected"] texts().in_found(ByValue(value_rules::unprotected))
         .with_default("[]");
 

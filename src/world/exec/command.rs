@@ -15,7 +15,7 @@ use crate::world::exec::closed_paths::{self, masks};
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::folding::expect_one_spelling;
-use crate::world::exec::process_report::process_observation;
+use crate::world::exec::process_report::{hidden_env_note, process_observation};
 use crate::world::exec::tool_result::{
     Observation, ToolError, ToolResult, cannot_complete, cannot_run, display_path,
 };
@@ -235,6 +235,7 @@ fn observation(
     ];
     let mut notes = command_changes.notes(gate, OMISSIONS_SHOWN_MAX);
     notes.extend(relocation_note(gate, invocation.line));
+    notes.extend(hidden_env_note(output, gate));
     Observation {
         changes: command_changes.changes,
         ..process_observation(output, call_fields, notes)
@@ -331,9 +332,10 @@ pub fn run_check(
         | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
             failure: exit_reason.to_string(),
             output: format!(
-                "{}\n{}",
+                "{}\n{}\n{}",
                 output.stdout.for_model(),
-                output.stderr.for_model()
+                output.stderr.for_model(),
+                hidden_env_note(&output, &gate).unwrap_or_default()
             ),
         }),
     }

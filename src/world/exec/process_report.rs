@@ -3,8 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::permissions::protected::is_env_name;
+use crate::world::access::gate::Gate;
 use crate::world::exec::tool_result::{ActionOutcome, Observation};
-use crate::world::sandbox::CommandOutput;
+use crate::world::sandbox::{CommandOutput, ExitReason};
 
 /// The exit status reported for a process that did not exit by itself.
 const EXIT_CODE_NONE: i32 = -1;
@@ -46,6 +48,22 @@ pub(super) fn process_observation<const N: usize>(
         summary: Some(summary(output)),
         ..Observation::new(outcome, Value::Object(answer).to_string())
     }
+}
+
+/// Returns the note for a process that failed although it may have needed a file with variables, which
+/// the trees of `gate` hide.
+pub(super) fn hidden_env_note(output: &CommandOutput, gate: &Gate) -> Option<String> {
+    if output.exit_reason == ExitReason::Exited(0) {
+        return None;
+    }
+    let hidden_file = gate.trees().into_iter().find_map(|tree| {
+        let mut hidden = tree.grant().hidden.iter();
+        let rel = hidden.find(|rel| rel.name().is_some_and(is_env_name))?;
+        Some(tree.join(rel).real().clone())
+    })?;
+    Some(format!(
+        "`{hidden_file}` is hidden here; `unprotected: [.env]` of its context path opens it"
+    ))
 }
 
 /// Returns one line for people: how the process ended, after how long, and the most telling line of

@@ -7,7 +7,7 @@ use crate::path::RealPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
-use crate::permissions::protected::looks_secret;
+use crate::permissions::protected::{is_env_name, looks_secret};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
@@ -33,6 +33,13 @@ pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
     secret_paths.sort();
     secret_paths.dedup();
     secret_paths
+}
+
+/// Returns the files below `root` that hold variables by convention, such as `.env`.
+pub fn env_files(root: &RealPath) -> Vec<RealPath> {
+    let mut files = secrets_below(root);
+    files.retain(|path| path.name().is_some_and(is_env_name));
+    files
 }
 
 fn secrets_below(root: &RealPath) -> Vec<RealPath> {
