@@ -21,7 +21,7 @@ const ROWS_MAX: usize = 120;
 
 /// What the user answers about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ApprovalReply {
+pub(crate) enum CallDecision {
     /// Only that.
     Answer(ApprovalAnswer),
     /// No, and the user will say what the agent is to do instead.
@@ -38,7 +38,7 @@ pub(crate) fn ask_approval(
     width: u16,
     output: &mut CliOutput<'_>,
     next_key: &mut dyn FnMut(&mut CliOutput<'_>) -> Option<char>,
-) -> Option<ApprovalReply> {
+) -> Option<CallDecision> {
     let wrap = |part: &Vec<StyledLine>| -> Vec<StyledLine> {
         let lines = part.iter();
         lines
@@ -75,14 +75,14 @@ pub(crate) fn ask_approval(
     output.line(&[(TextStyle::Strong, &choices)]);
     loop {
         let (word, reply) = match (next_key(output)?, always) {
-            ('o' | 'y', _) => ("once", ApprovalReply::Answer(ApprovalAnswer::Once)),
+            ('o' | 'y', _) => ("once", CallDecision::Answer(ApprovalAnswer::Once)),
             ('s', _) => (
                 "this session",
-                ApprovalReply::Answer(ApprovalAnswer::Session),
+                CallDecision::Answer(ApprovalAnswer::Session),
             ),
-            ('a', Some(_)) => ("always", ApprovalReply::Answer(ApprovalAnswer::Always)),
-            ('n', _) => ("no", ApprovalReply::Answer(ApprovalAnswer::No)),
-            ('t', _) => ("no", ApprovalReply::Instead),
+            ('a', Some(_)) => ("always", CallDecision::Answer(ApprovalAnswer::Always)),
+            ('n', _) => ("no", CallDecision::Answer(ApprovalAnswer::No)),
+            ('t', _) => ("no", CallDecision::Instead),
             ('v', _) => {
                 print(&all_rows, output);
                 output.line(&[(TextStyle::Strong, &choices)]);
@@ -221,7 +221,7 @@ mod tests {
         let mut answers = ['\n', 'v', 'n'].into_iter();
         let mut next_key = |_: &mut CliOutput<'_>| answers.next();
         let answer = ask_approval(&agent, &request, None, 40, &mut output, &mut next_key);
-        assert_eq!(answer, Some(ApprovalReply::Answer(ApprovalAnswer::No)));
+        assert_eq!(answer, Some(CallDecision::Answer(ApprovalAnswer::No)));
         drop(output);
         String::from_utf8(shown).unwrap()
     }

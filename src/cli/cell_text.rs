@@ -95,13 +95,14 @@ pub(super) fn wrap_styled_line(line: &StyledLine, width: u16) -> Vec<StyledLine>
 }
 
 /// Wraps `line` between words into rows of at most `width` columns. Each row after the first is
-/// indented. A word that is longer than a row is left whole, so that an address can be copied.
+/// indented. A word that is longer than a row, and what stands between backticks, is left whole, so
+/// that an address or a command can be copied.
 pub(super) fn wrap_styled_words(line: &[StyledPiece<'_>], width: usize) -> Vec<StyledLine> {
     const INDENT: &str = "    ";
     let (mut rows, mut row, mut row_columns) = (Vec::new(), StyledLine::new(), 0_usize);
     for (style, text) in line {
         let mut piece = String::new();
-        for word in text.split_inclusive(' ') {
+        for word in split_words(text) {
             let length = columns(word.trim_end_matches(' '));
             if row_columns > INDENT.len() && row_columns.saturating_add(length) > width {
                 row.push((*style, std::mem::take(&mut piece)));
@@ -116,6 +117,15 @@ pub(super) fn wrap_styled_words(line: &[StyledPiece<'_>], width: usize) -> Vec<S
     }
     rows.push(row);
     rows
+}
+
+/// Splits `text` after the spaces that are not between backticks.
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    text.split_inclusive(move |character| {
+        is_quoted ^= character == '`';
+        character == ' ' && !is_quoted
+    })
 }
 
 /// Cleans `text` and wraps it into lines of one style, each after `indent`.
@@ -274,6 +284,11 @@ mod tests {
             &["see https://example.org/x ", "    y"],
         );
         check(&["", ""], 9, &[""]);
+        check(
+            &["run `git add -p` now"],
+            9,
+            &["run `git add -p` ", "    now"],
+        );
     }
 
     #[test]

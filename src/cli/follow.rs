@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::approval_prompt::{ApprovalReply, ask_approval};
+use crate::cli::approval_prompt::{CallDecision, ask_approval};
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::report_files::RunReportFiles;
@@ -66,7 +66,8 @@ impl TerminalQuestions {
         output: &mut CliOutput<'_>,
         steering: &mut SteeringInput,
     ) {
-        let question = match question {
+        let lines = || TerminalLines::new(self.stop.clone());
+        let is_answered = match question {
             UserQuestion::Call {
                 agent,
                 question,
@@ -74,48 +75,45 @@ impl TerminalQuestions {
                 answer,
             } => {
                 let call = (&agent, &question, always.as_ref());
-                let is_answered = self.ask_about_call(call, &answer, output, steering);
-                let is_answered = is_answered.map(|decision| answer.send(decision).is_ok());
-                return note_if_unanswered(is_answered, output);
+                let decision = self.ask_about_call(call, &answer, output, steering);
+                decision.map(|decision| answer.send(decision).is_ok())
             }
-            other @ (UserQuestion::Apply { .. }
-            | UserQuestion::Open { .. }
-            | UserQuestion::FailedCheck { .. }) => other,
-        };
-        let mut lines = TerminalLines::new(self.stop.clone());
-        let mut next_line = |is_withdrawn: &dyn Fn() -> bool| lines.next_unless(is_withdrawn);
-        let is_answered = match question {
             UserQuestion::Apply {
                 delivery,
                 plan,
                 answer,
             } => {
-                let mut next_line = || next_line(&|| answer.is_closed());
+                let mut lines = lines();
+                let mut next_line = || lines.next_unless(&|| answer.is_closed());
                 let selection = review(&delivery, &plan, output, &mut next_line);
                 selection
                     .ok()
                     .flatten()
                     .map(|selection| answer.send(selection).is_ok())
             }
-            UserQuestion::Call { .. } => None,
             UserQuestion::Open {
                 question,
                 without_answer,
                 answer,
             } => {
+                let mut lines = lines();
                 output.line(&[(TextStyle::Strong, &escape_line(&question))]);
                 let default_line = format!("  {}", escape_line(&without_answer));
                 output.line(&[(TextStyle::Faint, &default_line)]);
                 output.ask("your answer (Ctrl-D: none), then Enter?");
-                next_line(&|| answer.is_closed()).map(|line| answer.send(line).is_ok())
+                let line = lines.next_unless(&|| answer.is_closed());
+                line.map(|line| answer.send(line).is_ok())
             }
             UserQuestion::FailedCheck { reason, answer } => {
-                let mut next_line = || next_line(&|| answer.is_closed());
+                let mut lines = lines();
+                let mut next_line = || lines.next_unless(&|| answer.is_closed());
                 ask_after_failed_check(&reason, output, &mut next_line)
                     .map(|decision| answer.send(decision).is_ok())
             }
         };
-        note_if_unanswered(is_answered, output);
+        if is_answered != Some(true) {
+            output.note("the question was not answered");
+        }
     }
 
     /// Asks the user about a call, which a key answers. With the answer "no", they can tell the
@@ -137,8 +135,8 @@ impl TerminalQuestions {
         let reply = ask_approval(agent, request, always, width, output, &mut next_key)?;
         drop(key_mode);
         match reply {
-            ApprovalReply::Answer(decision) => Some(decision),
-            ApprovalReply::Instead => {
+            CallDecision::Answer(decision) => Some(decision),
+            CallDecision::Instead => {
                 let mut lines = TerminalLines::new(self.stop.clone());
                 output.ask(&format!("what should {agent} do instead? Enter sends it"));
                 let text = lines.next_unless(&is_over)?;
@@ -152,12 +150,6 @@ impl TerminalQuestions {
                 Some(ApprovalAnswer::No)
             }
         }
-    }
-}
-
-fn note_if_unanswered(is_answered: Option<bool>, output: &mut CliOutput<'_>) {
-    if is_answered != Some(true) {
-        output.note("the question was not answered");
     }
 }
 

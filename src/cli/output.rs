@@ -494,6 +494,9 @@ impl<'w> OutputStream<'w> {
         let mut line = String::new();
         for (style, text) in pieces {
             let text = strip_control_sequences(text);
+            if text.is_empty() {
+                continue;
+            }
             match (self.stream, self.colours, style.ansi_code()) {
                 (StreamTarget::Terminal, ColourChoice::Terminals, code) if !code.is_empty() => {
                     line.extend([code, &text, RESET]);

@@ -218,10 +218,9 @@ impl RunExecution {
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
         let redactor = request.context.redactor.clone();
-        let session = match request.session.take() {
-            Some(session) => session,
-            None => Session::begin(&request.layout.sessions, redactor.clone())?,
-        };
+        let session = request.session.take();
+        let begin = || Session::begin(&request.layout.sessions, redactor.clone());
+        let session = session.map_or_else(begin, Ok)?;
         let (resumed, models) = (request.resumed.as_ref(), &request.context.models);
         let mut state = InitialTurnState::from_resumed(resumed, &team, models);
         state.forget_conflicts(&session, &request.config);

@@ -111,6 +111,15 @@ fn the_demo_delivers_a_program() {
     );
 }
 
+#[test]
+fn documents_have_no_marks_of_a_merge() {
+    for path in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+        assert!(!text.lines().any(is_mark), "{}", path.display());
+    }
+}
+
 /// Returns the paths of the README and of all pages below `docs`.
 fn documents() -> Vec<PathBuf> {
     let mut found = vec![repository().join("README.md")];

@@ -328,7 +328,7 @@ fn an_error_of_a_turn_ends_nothing() {
     let mut terminal = session(project(replies));
     wait_for_turn(&mut terminal, "First", 1);
     terminal.type_keys("See @missing.rs\r");
-    terminal.wait_for_output("missing.rs` does not exist");
+    terminal.wait_for_output("missing.rs`");
     terminal.wait_for_output("the line is cut");
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("Open @/ please\r");

@@ -257,7 +257,7 @@ fn a_path_that_is_typed_out_is_sent_at_once() {
 fn commands_are_completed_as_they_are_typed() {
     let mut terminal = session(project(), 80);
     terminal.type_keys("/co");
-    let footer = "   Tab inserts, Esc closes";
+    let footer = "   Enter runs it, Tab inserts it, Esc closes";
     terminal.wait_for_prompt(&[
         "> /co",
         " > /context  lists open paths; `/context add PATH [write]`, `/context remove N`",

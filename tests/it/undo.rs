@@ -807,10 +807,8 @@ fn an_interrupt_while_it_asks_applies_nothing() {
     let project = run_with("delivery: review");
     let (shown, status) = run_typed(&project, "\u{3}");
     assert_eq!(status, 130, "{shown}");
-    assert!(
-        shown.contains("changes were not delivered; see `massgen diff log_"),
-        "{shown}"
-    );
+    assert!(shown.contains("were not delivered"), "{shown}");
+    assert!(shown.contains("`massgen diff log_"), "{shown}");
     assert!(!project.path("out.txt").exists());
     project
         .retyped(["apply", "--yes"])

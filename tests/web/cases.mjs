@@ -51,7 +51,7 @@ export const cases = {
     await Promise.all([self.ended(page), self.ended(second)]);
     await second.locator('.winner').getByText('wins with agent1.1').waitFor();
     await second.close();
-    await page.locator('.calls .word', { hasText: 'denied' }).first().waitFor();
+    await page.locator('.calls .args', { hasText: 'denied' }).first().waitFor();
     await page.locator('.winner').getByText('wins with agent1.1').waitFor();
     await page.waitForFunction(() => document.title.startsWith('which number is it'));
     await page.keyboard.press('1');

@@ -70,7 +70,11 @@ fn footer(choices: &CompletionChoices, width: usize) -> String {
         .any(|choice| choice.write_text.is_some());
     let keys: &[&str] = match (is_path, choices.permission) {
         (true, Permission::Read) => &["Tab inserts, Ctrl-W to write, Esc closes", "Tab, ^W, Esc"],
-        (true, Permission::Write) | (false, _) => &["Tab inserts, Esc closes", "Tab, Esc"],
+        (true, Permission::Write) => &["Tab inserts, Esc closes", "Tab, Esc"],
+        (false, _) => &[
+            "Enter runs it, Tab inserts it, Esc closes",
+            "Enter, Tab, Esc",
+        ],
     };
     let line = |keys: &&str| format!("{INDENT}{count}{keys}");
     let lines: Vec<String> = keys.iter().map(line).collect();

@@ -215,10 +215,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         {
             self.show_winner(agent, (*label, *reason), votes);
         } else if let CoordinationEvent::Answered { agent, content, .. } = event
+            && !self.is_alone_at_terminal()
             && !self.has_streamed(agent, content)
         {
             self.show_quote(agent, content);
         }
+    }
+
+    /// Returns whether a terminal shows the run of one agent, whose answer is the final one.
+    fn is_alone_at_terminal(&self) -> bool {
+        self.output.has_terminal() && self.view.agents().len() == 1
     }
 
     /// Returns whether the terminal has just shown `content` as the reply of `agent`.
@@ -531,6 +537,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             && let Some(agent) = event.agent()
             && self.show_tool_call(agent, tool_event)
         {
+            return;
+        }
+        let is_answer = matches!(
+            event,
+            Event::Coordination(CoordinationEvent::Answered { .. })
+        );
+        if is_answer && self.is_alone_at_terminal() {
             return;
         }
         if let Some(agent) = event.agent()
