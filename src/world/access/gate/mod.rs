@@ -9,8 +9,8 @@
 //! ```
 //! # use massgen::tools::call::ToolCall;
 //! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::PermitError};
-//! # use massgen::world::exec;
-//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, PermitError> {
+//! # use massgen::world::exec::{self, tool_result::Observation};
+//! fn act(gate: &Gate, call: ToolCall) -> Result<Observation, PermitError> {
 //!     Ok(exec::run(gate.check(call)?))
 //! }
 //! ```
@@ -20,8 +20,8 @@
 //! ```compile_fail
 //! # use massgen::tools::call::ToolCall;
 //! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::PermitError};
-//! # use massgen::world::exec;
-//! fn act(gate: &Gate, call: ToolCall) -> Result<exec::Observation, PermitError> {
+//! # use massgen::world::exec::{self, tool_result::Observation};
+//! fn act(gate: &Gate, call: ToolCall) -> Result<Observation, PermitError> {
 //!     Ok(exec::run(call))
 //! }
 //! ```
@@ -31,8 +31,8 @@
 //! ```compile_fail
 //! # use massgen::tools::call::ToolCall;
 //! # use massgen::world::access::{gate::{Action, Gate, Permitted}, verdict::PermitError};
-//! # use massgen::world::exec;
-//! fn act(gate: &Gate, action: Action) -> Result<exec::Observation, PermitError> {
+//! # use massgen::world::exec::{self, tool_result::Observation};
+//! fn act(gate: &Gate, action: Action) -> Result<Observation, PermitError> {
 //!     Ok(exec::run(Permitted { action, gate: gate.clone() }))
 //! }
 //! ```
