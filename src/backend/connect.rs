@@ -243,7 +243,7 @@ mod tests {
         insta::assert_snapshot!(text, @r#"
         no API key for `moonshot`: `MOONSHOT_API_KEY` or `KIMI_API_KEY` is not set
         export `MOONSHOT_API_KEY` or `KIMI_API_KEY`, or set it in `.env` in this directory or in `~/.massgen/.env`
-        or try massgen without an API key: `massgen --config @examples/basic/offline_demo "write a hello program"`
+        or see it work without an API key: `massgen demo`
         "#);
         assert!(
             connection_error(&config("moonshot"), &[("KIMI_API_KEY", " ")])

@@ -6,6 +6,7 @@ use crate::cli::args::ModelsArguments;
 use crate::cli::environment;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::config::team::key_hint;
 use crate::config::vendors::{KeyRequirement, find_vendor};
 use crate::dotenv::ConfigVariables;
 use crate::error::{ExitStatus, Result};
@@ -60,7 +61,11 @@ pub(crate) fn list(
     }
     if rows.is_empty() {
         let kind = if arguments.usable { "usable" } else { "known" };
-        output.note(&format!("no {kind} model matches `{pattern}`"));
+        let suffix = match pattern.as_str() {
+            "" => format!("; {}", key_hint()),
+            pattern => format!(" matches `{pattern}`"),
+        };
+        output.note(&format!("no {kind} model{suffix}"));
         return Ok(ExitStatus::Failure);
     }
     Ok(ExitStatus::Success)

@@ -306,6 +306,9 @@ fn program_hint(vendor: &Vendor) -> Option<String> {
     })
 }
 
+/// Number of keys that a hint names.
+const KEYS_NAMED: usize = 3;
+
 /// Returns what to do without a model: set one of the keys that suffice for a team.
 pub fn key_hint() -> String {
     // The hint does not depend on what is set: it names a key of every vendor.
@@ -313,13 +316,16 @@ pub fn key_hint() -> String {
         vendor.key_variables.first().copied()
     });
     let key_variables: Vec<&str> = backends.iter().map(|backend| backend.source).collect();
-    let names = list_names(&key_variables, "or");
-    format!("set an API key in the environment or in `~/.massgen/.env`: {names}")
+    let examples = key_variables.get(..KEYS_NAMED).unwrap_or(&key_variables);
+    let names = list_names(examples, "or");
+    format!(
+        "set an API key in the environment or in `~/.massgen/.env`, such as {names}; `massgen models` \
+         names the others"
+    )
 }
 
 /// What to do without a model or a key: try the demo.
-pub const DEMO_HINT: &str =
-    "without an API key: massgen --config @examples/basic/offline_demo \"write a hello program\"";
+pub const DEMO_HINT: &str = "see it work without an API key: massgen demo";
 
 /// Returns how to use the keys that are set for vendors without a default model: with `command`
 /// and the name of a model.
@@ -635,7 +641,7 @@ mod tests {
                 error
                     .hints()
                     .iter()
-                    .any(|hint| hint.contains("offline_demo"))
+                    .any(|hint| hint.contains("massgen demo"))
             );
         }
         let env = ConfigVariables::from_iter([("OPENAI_API_KEY".to_owned(), String::new())]);

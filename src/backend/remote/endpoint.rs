@@ -120,10 +120,7 @@ fn missing_key_error(vendor: &Vendor, variables: &[&str]) -> Error {
         .with_hint(format!(
             "export {names}, or set it in `.env` in this directory or in `~/.massgen/.env`"
         ))
-        .with_hint(
-            "or try massgen without an API key: `massgen --config @examples/basic/offline_demo \
-             \"write a hello program\"`",
-        )
+        .with_hint("or see it work without an API key: `massgen demo`")
 }
 
 /// Returns the URL for Chat Completions. A `base_url` that already has the full path is used as it
