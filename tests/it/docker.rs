@@ -514,7 +514,7 @@ fn a_container_lasts_from_turn_to_turn_of_a_session_and_its_processes_do_not() {
     let mut terminal = closed_session(interactive_project(project));
     let count_found = |terminal: &Terminal| {
         let output = terminal.all_output();
-        output.matches("[keeper] | it is there").count()
+        output.matches("\nit is there").count()
     };
     wait_for_turn(&mut terminal, "Keep", 1);
     assert_eq!(count_found(&terminal), 0);

@@ -539,24 +539,29 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         {
             return;
         }
-        let is_answer = matches!(
-            event,
-            Event::Coordination(CoordinationEvent::Answered { .. })
-        );
-        if is_answer && self.is_alone_at_terminal() {
-            return;
+        let mut has_quote = true;
+        if let Event::Coordination(CoordinationEvent::Answered { agent, content, .. }) = event {
+            if self.is_alone_at_terminal() {
+                return;
+            }
+            has_quote = !self.has_streamed(agent, content);
         }
         if let Some(agent) = event.agent()
             && let Some(EventLine { style, verb, rest }) = event_line(event)
         {
             self.finish_reply(agent);
             let text = single_line(&rest, ACTION_CHARS_MAX);
+            let text = if has_quote {
+                text.as_str()
+            } else {
+                text.trim_end_matches(':')
+            };
             self.show_agent_line(
                 agent,
                 &[
                     (style, verb),
                     (TextStyle::Plain, " "),
-                    (TextStyle::Plain, &text),
+                    (TextStyle::Plain, text),
                 ],
             );
         }
