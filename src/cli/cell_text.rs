@@ -95,8 +95,8 @@ pub(super) fn wrap_styled_line(line: &StyledLine, width: u16) -> Vec<StyledLine>
 }
 
 /// Wraps `line` between words into rows of at most `width` columns. Each row after the first is
-/// indented. A word that is longer than a row, and what stands between backticks, is left whole, so
-/// that an address or a command can be copied.
+/// indented. Words that are longer than a row, and text between backticks, stay whole, so that
+/// addresses and commands can be copied.
 pub(super) fn wrap_styled_words(line: &[StyledPiece<'_>], width: usize) -> Vec<StyledLine> {
     const INDENT: &str = "    ";
     let (mut rows, mut row, mut row_columns) = (Vec::new(), StyledLine::new(), 0_usize);

@@ -314,9 +314,12 @@ fn agent_ids(team: &serde_json::Value) -> Option<Vec<String>> {
 
 /// Returns the team without the agents that the run was started without because they have no key.
 fn without_skipped_agents(mut team: RunTeam, manifest: &ReplayManifest) -> Result<RunTeam> {
-    let (_, failures) = connect_agents(&team.config, &team.models, &team.host)?;
     let recorded_ids = agent_ids(&manifest.team).unwrap_or_default();
     let is_recorded = |agent: &AgentConfig| recorded_ids.iter().any(|id| id == agent.id.as_str());
+    if team.config.agents.iter().all(is_recorded) {
+        return Ok(team);
+    }
+    let (_, failures) = connect_agents(&team.config, &team.models, &team.host)?;
     let fails = |agent: &AgentConfig| failures.iter().any(|(id, _)| *id == agent.id);
     let agents = &mut team.config.agents;
     agents.retain(|agent| is_recorded(agent) || !fails(agent));

@@ -2,8 +2,10 @@
 //! session.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::mentions::partial_mention::{format_mention, mention_at};
 use crate::permissions::grant::Permission;
@@ -20,16 +22,24 @@ pub(crate) struct SlashCommand {
 
 /// A value that a command takes, and a note on it.
 pub(crate) type CommandValue = (String, String);
+/// Finds the values of a command.
+type FindValues = Box<dyn FnOnce() -> Vec<CommandValue> + Send>;
+/// The values of a command, which are found when they are offered for the first time.
+type LazyValues = LazyLock<Vec<CommandValue>, FindValues>;
 
 /// The values that commands take, by the name of the command, for completion.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CommandValues(Arc<Mutex<BTreeMap<&'static str, Vec<CommandValue>>>>);
+pub(crate) struct CommandValues(Arc<Mutex<BTreeMap<&'static str, LazyValues>>>);
 
 impl CommandValues {
-    /// Sets the values of a command.
-    pub(crate) fn set(&self, command: &'static str, values: Vec<CommandValue>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(command, values);
+    /// Sets how the values of a command are found.
+    pub(crate) fn set(
+        &self,
+        command: &'static str,
+        find: impl FnOnce() -> Vec<CommandValue> + Send + 'static,
+    ) {
+        let find: FindValues = Box::new(find);
+        self.0.lock().insert(command, LazyLock::new(find));
     }
 
     /// Returns the choices for the last word of a command line, if values of its command are known:
@@ -37,29 +47,15 @@ impl CommandValues {
     fn choices(&self, line: &str, cursor: usize, count_max: usize) -> Option<CompletionChoices> {
         let prefix = line.get(..cursor).filter(|prefix| *prefix == line)?;
         let (command, _) = prefix.split_once(' ')?;
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let values = all.get(command)?;
         let start = prefix.rfind(' ')?.saturating_add(1);
         let word = prefix.get(start..)?.to_lowercase();
-        let matches = values.iter().filter(|(value, note)| {
+        let all = self.0.lock();
+        let values = all.get(command)?.iter();
+        let words = values.map(|(value, note)| (value.as_str(), note.as_str()));
+        let matches = words.filter(|(value, note)| {
             value.to_lowercase().contains(&word) || note.to_lowercase().contains(&word)
         });
-        let list: Vec<CompletionChoice> = matches
-            .map(|(value, note)| CompletionChoice {
-                label: value.clone(),
-                note: note.clone(),
-                text: value.clone(),
-                write_text: None,
-            })
-            .collect();
-        let match_count = list.len();
-        (match_count > 0).then(|| CompletionChoices {
-            start,
-            list: list.into_iter().take(count_max).collect(),
-            match_count,
-            extent: SearchExtent::Whole,
-            permission: Permission::Read,
-        })
+        word_choices(start, matches, count_max)
     }
 }
 
@@ -144,21 +140,33 @@ fn command_choices(
     if !prefix.starts_with('/') || line.len() > cursor {
         return None;
     }
-    let matching_commands = commands
+    let names = commands
         .iter()
-        .filter(|command| command.name.starts_with(prefix));
-    let list: Vec<CompletionChoice> = matching_commands
-        .map(|command| CompletionChoice {
-            label: command.name.to_owned(),
-            note: command.summary.to_owned(),
-            text: command.name.to_owned(),
+        .map(|command| (command.name, command.summary));
+    let matches = names.filter(|(name, _)| name.starts_with(prefix));
+    word_choices(0, matches, count_max)
+}
+
+/// Returns at most `count_max` of these words and their notes as choices for the text from `start`
+/// on; `None` without any.
+fn word_choices<'w>(
+    start: usize,
+    words: impl Iterator<Item = (&'w str, &'w str)>,
+    count_max: usize,
+) -> Option<CompletionChoices> {
+    let mut list: Vec<CompletionChoice> = words
+        .map(|(word, note)| CompletionChoice {
+            label: word.to_owned(),
+            note: note.to_owned(),
+            text: word.to_owned(),
             write_text: None,
         })
         .collect();
     let match_count = list.len();
-    (match_count > 0).then(|| CompletionChoices {
-        start: 0,
-        list: list.into_iter().take(count_max).collect(),
+    list.truncate(count_max);
+    (match_count > 0).then_some(CompletionChoices {
+        start,
+        list,
         match_count,
         extent: SearchExtent::Whole,
         permission: Permission::Read,
@@ -201,7 +209,7 @@ mod tests {
         let values = CommandValues::default();
         let sessions = [("s1", "fix the parser"), ("s2", "add a flag")];
         let sessions = sessions.map(|(id, task)| (id.to_owned(), task.to_owned()));
-        values.set("/resume", sessions.to_vec());
+        values.set("/resume", move || sessions.to_vec());
         let found = |line: &str| {
             let choices = values.choices(line, line.len(), 8);
             let list = choices.map(|choices| choices.list).unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::cli::directory_question::{
 };
 use crate::cli::doctor::sandbox::requested_sandbox_levels;
 use crate::cli::interactive::commands::{InteractiveCommand, OFFERED_COMMANDS};
-use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
+use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin, session_values};
 use crate::cli::interactive::{InteractiveSession, LoopControl, run_reports};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::sessions;
@@ -236,8 +236,11 @@ impl InteractiveSession {
 
     /// Gives the editor the values that commands take now.
     pub(super) fn offer_values(&mut self) {
-        self.values.set("/resume", self.state.session_values());
-        self.values.set("/model", self.state.model_values());
+        let (sessions, current_id) = (self.state.sessions(), self.state.session_id());
+        let find_sessions = move || session_values(&sessions, current_id.as_deref());
+        self.values.set("/resume", find_sessions);
+        let models = self.state.model_values();
+        self.values.set("/model", move || models);
     }
 
     /// Runs a subcommand on the delivery of a run, by default the newest one.

@@ -5,14 +5,12 @@ use crate::cli::args::logs::LogsCommand;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{
-    OutcomeText, delivered_path, delivery_outcome, event_line, tie_text, usage_text,
+    OutcomeText, delivered_path, delivery_outcome, event_line, tie_text, usage_shares,
 };
 use crate::error::Result;
-use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
+use crate::event::{CoordinationEvent, DeliveryEvent, Event};
 use crate::host::Host;
-use crate::id::AgentId;
 use crate::run_view::RunView;
-use crate::spending::totals::UsageTotals;
 
 /// Shows the recorded run `name` again.
 pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
@@ -36,32 +34,19 @@ pub(crate) fn show_dashboard(name: &str, host: &Host, output: &mut CliOutput<'_>
 
 /// Prints what the run used, in total and by agent.
 pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let mut totals = UsageTotals::default();
-    let mut agents: Vec<AgentId> = Vec::new();
+    let mut view = RunView::default();
     for event in read_events(name, host)? {
-        event.add_to_totals(&mut totals);
-        if let Event::Run(RunEvent::RunStarted {
-            agents: run_agents, ..
-        }) = event
-        {
-            agents = run_agents;
-        }
+        // The reports show no times.
+        view.apply_next(&event, 0);
     }
-    let no_usage = || "no usage was recorded".to_owned();
-    for agent in &agents {
-        let share = usage_text(&totals.agent(agent)).unwrap_or_else(no_usage);
+    let shares = usage_shares(view.usage(), &view.run().agents, "no usage was recorded");
+    for (name, text) in shares {
         output.line(&[
-            (TextStyle::Strong, agent.as_str()),
+            (TextStyle::Strong, name),
             (TextStyle::Plain, ": "),
-            (TextStyle::Plain, &share),
+            (TextStyle::Plain, &text),
         ]);
     }
-    let run_usage = usage_text(&totals.run()).unwrap_or_else(no_usage);
-    output.line(&[
-        (TextStyle::Strong, "all"),
-        (TextStyle::Plain, ": "),
-        (TextStyle::Plain, &run_usage),
-    ]);
     Ok(())
 }
 

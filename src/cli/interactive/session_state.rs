@@ -273,21 +273,6 @@ impl SessionState {
         agents.map(text).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the other sessions of this directory with their last tasks, the latest first.
-    pub(crate) fn session_values(&self) -> Vec<CommandValue> {
-        let sessions = sessions::list(&self.sessions()).unwrap_or_default();
-        let current_id = self.session_id();
-        let value = |session: SessionDir| {
-            let last_turn = session.last_turn().ok().flatten()?;
-            let task = single_line(&last_turn.task, TASK_CHARS_MAX);
-            Some((session.id(), format!("{}  {task}", last_turn.timestamp)))
-        };
-        let others = sessions
-            .into_iter()
-            .filter(|session| Some(session.id()) != current_id);
-        others.filter_map(value).take(VALUES_MAX).collect()
-    }
-
     /// Returns the agents of the team, and the models that can be used now.
     pub(crate) fn model_values(&self) -> Vec<CommandValue> {
         let variables = self.host.config_variables();
@@ -580,7 +565,8 @@ impl SessionState {
         }
     }
 
-    fn sessions(&self) -> AbsPath {
+    /// Returns the directory of the sessions.
+    pub(crate) fn sessions(&self) -> AbsPath {
         let default = StoragePath::relocated(SESSIONS);
         let storage = self
             .config()
@@ -589,6 +575,19 @@ impl SessionState {
             .unwrap_or(&default)
             .resolve(&self.host.state_parent, None)
     }
+}
+
+/// Returns the sessions below `sessions` except the current one, with their last tasks, the latest
+/// first.
+pub(crate) fn session_values(sessions: &AbsPath, current_id: Option<&str>) -> Vec<CommandValue> {
+    let value = |session: SessionDir| {
+        let last_turn = session.last_turn().ok().flatten()?;
+        let task = single_line(&last_turn.task, TASK_CHARS_MAX);
+        Some((session.id(), format!("{}  {task}", last_turn.timestamp)))
+    };
+    let found = sessions::list(sessions).unwrap_or_default().into_iter();
+    let others = found.filter(|session| Some(session.id().as_str()) != current_id);
+    others.filter_map(value).take(VALUES_MAX).collect()
 }
 
 /// Returns the model of an agent; `None` for a program that chooses its own.

@@ -10,10 +10,11 @@ use crate::event::{
     ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, DeliveryRow, Event,
     ModelEvent, RunEvent, SubagentEvent, SubagentStatus, ToolEvent, rejection_cause,
 };
+use crate::id::AgentId;
 use crate::run_view::ballot::BallotView;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::spending::totals::RequestTotals;
+use crate::spending::totals::{RequestTotals, UsageTotals};
 use crate::text::{escape_name, join_with_commas, single_line};
 
 /// Maximum length of a tool call, its result, a subagent's task or a plan in a line, in characters.
@@ -334,6 +335,22 @@ pub(crate) fn usage_text(totals: &RequestTotals) -> Option<String> {
     let tokens = has_tokens.then(|| format!("{input_tokens} tokens read, {output_tokens} written"));
     let parts: Vec<String> = [tokens, cost_text(totals)].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Returns what each of `agents` used, and then all, each after its name; `no_usage` for nothing.
+pub(crate) fn usage_shares<'a>(
+    totals: &'a UsageTotals,
+    agents: &'a [AgentId],
+    no_usage: &'a str,
+) -> impl Iterator<Item = (&'a str, String)> {
+    let shares = agents
+        .iter()
+        .map(|agent| (agent.as_str(), totals.agent(agent)));
+    let all = ("all", totals.run());
+    shares.chain([all]).map(|(name, used)| {
+        let text = usage_text(&used).unwrap_or_else(|| no_usage.to_owned());
+        (name, text)
+    })
 }
 
 /// Formats the cost, as far as it is known; `None` if it is zero.

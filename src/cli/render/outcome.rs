@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::output::TextStyle;
 use crate::cli::render::event_lines::{
-    OutcomeText, delivered_path, delivery_outcome, format_duration, usage_text,
+    OutcomeText, delivered_path, delivery_outcome, format_duration, usage_shares, usage_text,
 };
 use crate::cli::render::{ACTION_CHARS_MAX, DisplayActivity, RunRenderer};
 use crate::cli::typed_message::RunReport;
@@ -101,17 +101,11 @@ impl RunRenderer<'_, '_> {
                 agents.map(state).collect()
             }
             RunReport::Cost => {
-                let shares = self
-                    .view
-                    .agents()
-                    .iter()
-                    .map(|agent| (agent.id.as_str(), agent.usage));
-                let all = ("all", self.view.usage().run());
-                let share = |(name, usage)| {
-                    let text = usage_text(&usage).unwrap_or_else(|| "nothing yet".to_owned());
-                    format!("{name}: {text}")
-                };
-                shares.chain([all]).map(share).collect()
+                let shares =
+                    usage_shares(self.view.usage(), &self.view.run().agents, "nothing yet");
+                shares
+                    .map(|(name, text)| format!("{name}: {text}"))
+                    .collect()
             }
             RunReport::Votes => {
                 let answers = ballot.current_answers();
@@ -162,17 +156,12 @@ impl RunRenderer<'_, '_> {
 
     pub(super) fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_replies();
-        let (label, style) = match status {
-            ExitStatus::Success if self.has_failed_delivery() => ("done", TextStyle::Warn),
-            ExitStatus::Success => ("done", TextStyle::Good),
-            ExitStatus::Failure
-            | ExitStatus::Usage
-            | ExitStatus::Environment
-            | ExitStatus::Denied
-            | ExitStatus::Limit
-            | ExitStatus::Parked
-            | ExitStatus::Bug
-            | ExitStatus::Interrupted => ("ended", TextStyle::Bad),
+        let (label, style) = if status != ExitStatus::Success {
+            ("ended", TextStyle::Bad)
+        } else if self.has_failed_delivery() {
+            ("done", TextStyle::Warn)
+        } else {
+            ("done", TextStyle::Good)
         };
         if self.view.agents().len() > 1 {
             self.show_usage();
