@@ -98,6 +98,34 @@ impl ChangeCounts {
     }
 }
 
+/// How required checks ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChecksOutcome {
+    /// All of them passed.
+    Passed,
+    /// One of them failed or did not run.
+    Failed,
+    /// There were none.
+    None,
+}
+
+impl ChecksOutcome {
+    /// Returns how the required ones of `checks` ended.
+    pub fn of<'c>(checks: impl IntoIterator<Item = &'c CheckResult>) -> Self {
+        let mut outcome = ChecksOutcome::None;
+        for check in checks {
+            if check.need == CheckRequirement::Required {
+                if check.verdict != CheckVerdict::Passed {
+                    return ChecksOutcome::Failed;
+                }
+                outcome = ChecksOutcome::Passed;
+            }
+        }
+        outcome
+    }
+}
+
 /// Standing of an answer, which decides whether it takes precedence over others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckStanding {

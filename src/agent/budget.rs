@@ -14,7 +14,7 @@ use crate::permissions::grant::Phase;
 use crate::spending::ledger::{BudgetLedger, BudgetRefusal, RefusalNovelty};
 use crate::spending::money::Money;
 use crate::spending::price::ModelPrice;
-use crate::spending::totals::UsageKey;
+use crate::spending::totals::{RequestTotals, UsageKey};
 use crate::spending::{TokenUsage, UsageReport};
 use crate::text::list_names;
 
@@ -77,7 +77,8 @@ impl AgentBudget {
             model: Arc::clone(&model.name),
             phase: phase.into(),
         };
-        self.ledger().charge(key, usage, cost);
+        self.ledger()
+            .charge(key, RequestTotals::of_request(usage, cost));
         cost
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::task::CellId;
-use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
+use crate::check_results::ChecksOutcome;
 use crate::spending::money::Money;
 
 /// How a cell ended.
@@ -20,19 +20,6 @@ pub enum CellOutcome {
     Failed,
 }
 
-/// How the required checks ended: those after the delivery, or without a delivery those of the
-/// winning answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CellChecks {
-    /// All of them passed.
-    Passed,
-    /// One of them failed or did not run.
-    Failed,
-    /// There were none.
-    None,
-}
-
 /// The result of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
@@ -44,8 +31,9 @@ pub struct CellResult {
     pub exit_code: u8,
     /// The tags of its task.
     pub tags: BTreeSet<String>,
-    /// How the checks ended.
-    pub checks: CellChecks,
+    /// How the required checks ended: those after the delivery, or without a delivery those of the
+    /// winning answer.
+    pub checks: ChecksOutcome,
     /// The agent that won, if any did.
     pub winner: Option<String>,
     /// The known cost of all its attempts in US dollars.
@@ -73,23 +61,9 @@ impl CellResult {
     /// checks its task is done.
     pub fn is_success(&self) -> bool {
         match self.checks {
-            CellChecks::Passed => self.outcome != CellOutcome::Failed,
-            CellChecks::Failed => false,
-            CellChecks::None => self.outcome == CellOutcome::Completed,
+            ChecksOutcome::Passed => self.outcome != CellOutcome::Failed,
+            ChecksOutcome::Failed => false,
+            ChecksOutcome::None => self.outcome == CellOutcome::Completed,
         }
     }
-}
-
-/// Returns how the required ones of `checks` ended.
-pub fn checks_outcome<'c>(checks: impl IntoIterator<Item = &'c CheckResult>) -> CellChecks {
-    let mut outcome = CellChecks::None;
-    for check in checks {
-        if check.need == CheckRequirement::Required {
-            if check.verdict != CheckVerdict::Passed {
-                return CellChecks::Failed;
-            }
-            outcome = CellChecks::Passed;
-        }
-    }
-    outcome
 }

@@ -92,6 +92,9 @@ pub struct BatchTask {
     /// The checks, in the form of `checks` in a config, instead of those of the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Value>,
+    /// The judge, in the form of `judge` in a config, instead of that of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<Value>,
     /// Words by which results are grouped.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,

@@ -12,6 +12,7 @@ use crate::cli::usage_summary::UsageSummary;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
 use crate::id::{AgentId, AnswerLabel};
+use crate::run_view::candidates::CandidateReport;
 use crate::spending::money::Money;
 use crate::tools::task_plan::TaskPlan;
 
@@ -51,6 +52,8 @@ pub(crate) struct RunResult {
     pub(crate) baseline: Vec<CheckResult>,
     /// All answers of the last coordination, in order.
     pub(crate) answers: Vec<GivenAnswer>,
+    /// The candidates of the last coordination, and what it cost to select one.
+    pub(crate) worth: CandidateReport,
     /// The outcome of each file of the delivery.
     pub(crate) delivered_files: Vec<DeliveryRow>,
     /// The tool calls that were denied, in order.

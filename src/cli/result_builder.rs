@@ -209,6 +209,7 @@ impl ResultBuilder {
                 .collect(),
             baseline: self.baseline.clone(),
             answers: ballot.answers.iter().map(given_answer).collect(),
+            worth: self.view.candidate_report(),
             delivered_files: delivery.rows.clone().unwrap_or_default(),
             permission_denials: self.denials.clone(),
             more_permission_denials: self.more_denials,

@@ -3,6 +3,7 @@
 use crate::check_results::CheckRequirement;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::file_globs::FileGlobs;
+use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::text::single_line;
 
@@ -30,6 +31,17 @@ pub struct ChecksConfig {
     pub commands: Option<CommandLineConfig>,
     /// The command that prepares the user's trees for agents and checks.
     pub setup: Option<String>,
+    /// What measures the work when the run is over.
+    pub judge: Option<JudgeConfig>,
+}
+
+/// What measures the work when the run is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgeConfig {
+    /// Its command and files.
+    pub check: CheckConfig,
+    /// A text that stands only in its files.
+    pub canary: Option<String>,
 }
 
 impl Default for ChecksConfig {
@@ -41,11 +53,17 @@ impl Default for ChecksConfig {
             sandbox: None,
             commands: None,
             setup: None,
+            judge: None,
         }
     }
 }
 
 impl ChecksConfig {
+    /// Returns whether nothing runs on answers or deliveries.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.judge.is_none()
+    }
+
     /// Returns whether an answer must pass a check.
     pub fn has_required(&self) -> bool {
         let mut checks = self.list.iter();
@@ -64,6 +82,7 @@ impl ChecksConfig {
                 timeout_seconds: CHECK_SECONDS_DEFAULT,
                 retries: 0,
                 fixed: FileGlobs::default(),
+                files: None,
             });
         }
     }
@@ -84,6 +103,8 @@ pub struct CheckConfig {
     pub retries: u32,
     /// The files that it takes from the user's trees, whatever an answer does to them.
     pub fixed: FileGlobs,
+    /// A directory whose files are laid over the checked ones.
+    pub files: Option<AbsPath>,
 }
 
 /// What to do with a delivery when a required check fails afterwards.

@@ -31,7 +31,7 @@ pub use crate::event::subagent::{
 };
 pub use crate::event::tool::{ApprovalAnswer, InputChannel, NestedRefusal, ToolEvent};
 use crate::id::AgentId;
-use crate::spending::totals::{SpendingPhase, UsageKey, UsageTotals};
+use crate::spending::totals::{RequestTotals, SpendingPhase, UsageKey, UsageTotals};
 
 /// An event of a run. Its JSON form is the content of a line of the event log and of the stream for
 /// scripts.
@@ -178,9 +178,9 @@ impl Event {
         matches!(self, Event::Subagent(SubagentEvent::SubagentModel { call_id, .. }) if call_id == comparison)
     }
 
-    /// Adds the usage that the event reports, if any, to `totals`.
-    pub fn add_to_totals(&self, totals: &mut UsageTotals) {
-        if let Some(ModelEvent::ModelRequestFinished {
+    /// Returns what a request to a model used that ended, and the account that it is charged to.
+    pub fn request_usage(&self) -> Option<(UsageKey, RequestTotals)> {
+        let Some(ModelEvent::ModelRequestFinished {
             agent,
             model,
             phase,
@@ -188,18 +188,26 @@ impl Event {
             cost_usd,
             ..
         }) = self.as_model_event()
-        {
-            let phase = if self.is_comparison() {
-                SpendingPhase::Selection
-            } else {
-                SpendingPhase::from(*phase)
-            };
-            let key = UsageKey {
-                agent: agent.clone(),
-                model: Arc::clone(model),
-                phase,
-            };
-            totals.charge(key, *usage, *cost_usd);
+        else {
+            return None;
+        };
+        let phase = if self.is_comparison() {
+            SpendingPhase::Selection
+        } else {
+            SpendingPhase::from(*phase)
+        };
+        let key = UsageKey {
+            agent: agent.clone(),
+            model: Arc::clone(model),
+            phase,
+        };
+        Some((key, RequestTotals::of_request(*usage, *cost_usd)))
+    }
+
+    /// Adds the usage that the event reports, if any, to `totals`.
+    pub fn add_to_totals(&self, totals: &mut UsageTotals) {
+        if let Some((key, used)) = self.request_usage() {
+            totals.charge(key, used);
         }
         if let Some(ToolEvent::ToolCalled { agent, .. }) = self.as_tool_event() {
             totals.count_tool_call(agent);

@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::VariantNames;
 
-use crate::check_results::CheckResult;
+use crate::check_results::{CheckResult, CheckVerdict};
 use crate::error::ExitStatus;
 use crate::event::InputChannel;
-use crate::id::AgentId;
+use crate::id::{AgentId, AnswerLabel};
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 
 /// An event of the whole run.
@@ -127,6 +127,14 @@ pub enum RunEvent {
         /// The text of the warning.
         message: String,
     },
+    /// The judge has measured an answer, or what was delivered.
+    Judged {
+        /// The answer; `None` for what was delivered.
+        label: Option<AnswerLabel>,
+        /// The verdict.
+        #[serde(flatten)]
+        verdict: CheckVerdict,
+    },
     /// The run has ended; no event follows.
     RunEnded {
         /// How the process will end.
@@ -164,6 +172,7 @@ impl RunEvent {
             | RunEvent::MemoryRead { .. }
             | RunEvent::MemorySaved { .. }
             | RunEvent::CoordinationStopped { .. }
+            | RunEvent::Judged { .. }
             | RunEvent::Warning { .. }
             | RunEvent::RunEnded { .. } => None,
         }

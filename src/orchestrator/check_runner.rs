@@ -62,6 +62,7 @@ pub struct CheckRunner(Arc<CheckRunnerState>);
 #[derive(Debug)]
 struct CheckRunnerState {
     checks: Vec<CheckConfig>,
+    judge: Option<CheckConfig>,
     agents: BTreeMap<AgentId, CheckedAgent>,
     overlays: OverlayFactory,
     overlay_count: AtomicUsize,
@@ -146,6 +147,23 @@ impl CheckTarget {
         }
     }
 
+    /// Returns the copy of an answer's files, or else the layers with its changes.
+    fn into_files(self) -> Result<(Option<RealPath>, ChangeLayers)> {
+        match self {
+            CheckTarget::Answer(Ok(CheckedFiles::Copy(snapshot))) => {
+                Ok((snapshot, ChangeLayers::default()))
+            }
+            CheckTarget::Answer(Ok(CheckedFiles::Changes(changes))) => Ok((None, changes.layers)),
+            CheckTarget::Answer(Err(reason)) => {
+                let reason = format!("there is no complete copy of the answer's files: {reason}");
+                Err(check_error(&reason))
+            }
+            CheckTarget::Delivery { .. } | CheckTarget::Baseline => {
+                Ok((None, ChangeLayers::default()))
+            }
+        }
+    }
+
     /// Returns the target for `check`, which takes some of an answer's files from the user's trees.
     fn for_check(&self, check: &CheckConfig) -> Self {
         let mut target = self.clone();
@@ -185,6 +203,7 @@ impl CheckRunner {
     ) -> Self {
         Self(Arc::new(CheckRunnerState {
             checks: checks.list.clone(),
+            judge: checks.judge.as_ref().map(|judge| judge.check.clone()),
             agents,
             overlays,
             overlay_count: AtomicUsize::new(0),
@@ -242,6 +261,21 @@ impl CheckRunner {
         }
     }
 
+    /// Runs the judge on the work of `agent`, and returns its verdict; `None` without a judge.
+    pub async fn judge(
+        &self,
+        agent: &AgentId,
+        target: CheckTarget,
+        deadline: &RunDeadline,
+    ) -> Option<CheckVerdict> {
+        let judge = self.0.judge.as_ref()?;
+        let mut changes = None;
+        let run = self.run_check(agent, judge, target, &mut changes, deadline);
+        // Its output may quote the hidden files, and records of the run must not.
+        let (verdict, _) = run.await;
+        Some(verdict)
+    }
+
     /// Runs one check, and returns its verdict and the end of its output. Sets the `changes` of the
     /// answer unless they are known.
     async fn run_check(
@@ -255,7 +289,10 @@ impl CheckRunner {
         // Each check has an overlay of its own: one must not fix what another checks.
         let number = self.0.overlay_count.fetch_add(1, Ordering::Relaxed);
         let purpose = OverlayPurpose::Check(number);
-        let environment = self.open_environment(agent, check_target, purpose).await;
+        let files = check.files.as_ref();
+        let environment = self
+            .open_environment(agent, check_target, purpose, files)
+            .await;
         // Counted once, before a check writes anything.
         if let (None, Ok(environment)) = (&changes, &environment) {
             *changes = environment.count_changes().await;
@@ -282,6 +319,7 @@ impl CheckRunner {
         agent: &AgentId,
         check_target: CheckTarget,
         purpose: OverlayPurpose,
+        files: Option<&AbsPath>,
     ) -> Result<CheckEnvironment> {
         let checked_agent = self
             .0
@@ -292,19 +330,15 @@ impl CheckRunner {
             .environment
             .clone()
             .ok_or_else(|| check_error("no sandbox is available for checks"))?;
-        let (snapshot, layers) = match check_target {
-            _ if checked_agent.files == CheckedWorkspace::Tree => (None, ChangeLayers::default()),
-            CheckTarget::Answer(Ok(CheckedFiles::Copy(snapshot))) => {
-                (snapshot, ChangeLayers::default())
-            }
-            CheckTarget::Answer(Ok(CheckedFiles::Changes(changes))) => (None, changes.layers),
-            CheckTarget::Answer(Err(reason)) => {
-                let reason = format!("there is no complete copy of the answer's files: {reason}");
-                return Err(check_error(&reason));
-            }
-            CheckTarget::Delivery { .. } | CheckTarget::Baseline => (None, ChangeLayers::default()),
+        let (snapshot, layers) = match checked_agent.files {
+            CheckedWorkspace::Tree => (None, ChangeLayers::default()),
+            CheckedWorkspace::Copy => check_target.into_files()?,
         };
-        let mut grants = checked_agent.grants_for_check(snapshot.as_ref());
+        let files = files
+            .map(|files| Ok::<_, Error>(locate(files)?.into_real()))
+            .transpose()?;
+        let copied = [snapshot.as_ref(), files.as_ref()];
+        let mut grants = checked_agent.grants_for_check(copied.into_iter().flatten());
         let tree = first_write_tree(&grants).cloned();
         let has_tree = tree.is_some();
         let target = if let Some(tree) = tree {
@@ -356,6 +390,9 @@ impl CheckRunner {
                     .transpose()?;
                 user_trees = user_gate.map(|user_gate| (user_gate, changes));
             }
+            if let Some(files) = files {
+                copy_snapshot(&gate, &files, &target, Vec::new())?;
+            }
             Ok(CheckEnvironment {
                 gate,
                 dir,
@@ -369,19 +406,18 @@ impl CheckRunner {
 impl CheckedAgent {
     /// Returns the grants of a check, without those of the agent's workspace and of directories in
     /// it: what a check writes there would persist. Of all copies of answers, it reads the one that
-    /// it checks.
-    fn grants_for_check(&self, snapshot: Option<&RealPath>) -> Vec<Grant> {
+    /// it checks; `copied` are the directories that are laid over the tree.
+    fn grants_for_check<'p>(&self, copied: impl Iterator<Item = &'p RealPath>) -> Vec<Grant> {
         let is_kept = |grant: &&Grant| {
             !matches!(
                 grant.kind,
                 GrantKind::Workspace | GrantKind::BuiltIn | GrantKind::TempWorkspace
             )
         };
-        let snapshot_grant = snapshot.map(|snapshot| {
-            Grant::tree(snapshot.clone(), GrantKind::TempWorkspace, Permission::Read)
-        });
+        let copied_grants = copied
+            .map(|root| Grant::tree(root.clone(), GrantKind::TempWorkspace, Permission::Read));
         let kept_grants = self.grants.iter().filter(is_kept).cloned();
-        kept_grants.chain(snapshot_grant).collect()
+        kept_grants.chain(copied_grants).collect()
     }
 }
 

@@ -62,7 +62,7 @@ use crate::world::mcp::tokens::TokenFile;
 use crate::world::store::diagnostic_log::DiagnosticLog;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
-use crate::world::store::records::record_paths::{CoordinationLayout, RunRecordPaths};
+use crate::world::store::records::record_paths::{CoordinationLayout, EVENTS, RunRecordPaths};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
@@ -218,9 +218,8 @@ impl RunExecution {
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
         let redactor = request.context.redactor.clone();
-        let session = request.session.take();
         let begin = || Session::begin(&request.layout.sessions, redactor.clone());
-        let session = session.map_or_else(begin, Ok)?;
+        let session = request.session.take().map_or_else(begin, Ok)?;
         let (resumed, models) = (request.resumed.as_ref(), &request.context.models);
         let mut state = InitialTurnState::from_resumed(resumed, &team, models);
         state.forget_conflicts(&session, &request.config);
@@ -267,6 +266,7 @@ impl RunExecution {
             models: context.models,
             task,
             cwd: turn_context.cwd.to_string().into(),
+            event_log: recorder.paths().turn().join(EVENTS),
             messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
             stop: shutdown.graceful,
@@ -517,6 +517,7 @@ impl RunRequest {
             let conflicts = ConflictPolicy::from_now(conflicts_dir)?;
             team.validate_hooks(&self.context.host)?;
             team.validate_programs(&self.context.host.env)?;
+            team.validate_judge()?;
             let specs = team.environment_specs();
             let environments = AgentEnvironments::prepare(specs, &self.layout, &self.context.host)?;
             let mut events = environments.sandbox_events();
@@ -604,11 +605,9 @@ impl RunRequest {
     fn snapshot_store(&self, workspaces: &mut [RunWorkspace]) -> Result<SnapshotStore> {
         let agents = self.config.agents.as_slice();
         // Checks run on snapshots.
-        if let (SnapshotMode::InPlace, [_], []) = (
-            self.snapshot_mode,
-            agents,
-            self.config.checks.list.as_slice(),
-        ) {
+        if let (SnapshotMode::InPlace, [_], true) =
+            (self.snapshot_mode, agents, self.config.checks.is_empty())
+        {
             return Ok(SnapshotStore::disabled());
         }
         let layout = &self.layout;

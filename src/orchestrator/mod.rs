@@ -20,6 +20,7 @@ mod baseline;
 pub mod check_runner;
 pub mod openings;
 pub mod grants;
+mod judge;
 mod run_directories;
 pub mod hooks;
 pub(crate) mod program_files;
@@ -78,6 +79,7 @@ use crate::orchestrator::replay_order::{RecordedEnding, ReplayCursor, ReplayInpu
 use crate::orchestrator::resumed_turn::{RecordedConclusion, RecordedConversations};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
+use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, Phase};
 use crate::prompts::{self, TaskPrompt};
 use crate::spending::ledger::BudgetLedger;
@@ -104,6 +106,8 @@ pub struct PreparedTurn {
     pub task: TaskPrompt,
     /// The user's current directory.
     pub cwd: Arc<str>,
+    /// The event log of the turn.
+    pub event_log: AbsPath,
     /// What is spent, and the limits.
     pub ledger: Arc<Mutex<BudgetLedger>>,
     /// Takes the snapshots of answers.
@@ -210,6 +214,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
         }
         let Some((winner, text)) = &answer else {
             turn.offer_losers(&coordination, restart).await?;
+            turn.judge(&coordination, None).await;
             return Ok(turn.no_answer_result(end, &coordination));
         };
         if restart < turn.config.orchestrator.max_orchestration_restarts
@@ -226,6 +231,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
             restart = restart.saturating_add(1);
             continue;
         }
+        turn.judge(&coordination, Some(*winner)).await;
         return turn
             .conclude(*winner, Arc::clone(text), end, rows, selected_by)
             .await;

@@ -124,6 +124,7 @@ mod tests {
         let check = |name: &str, need| CheckConfig {
             retries: 0,
             fixed: FileGlobs::default(),
+            files: None,
             name: name.to_owned(),
             command: "make test".to_owned(),
             requirement: need,

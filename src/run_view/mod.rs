@@ -18,6 +18,7 @@ use crate::id::AgentId;
 use crate::run_view::agent::AgentView;
 use crate::run_view::approvals::PendingApproval;
 use crate::run_view::ballot::BallotView;
+use crate::run_view::candidates::CandidateFacts;
 use crate::run_view::delivery::DeliveryView;
 use crate::run_view::overview::{RunOverview, RunPhase, SandboxNote};
 use crate::run_view::pipeline::PipelineStages;
@@ -27,6 +28,7 @@ use crate::spending::totals::{RequestTotals, SpendingPhase, UsageTotals};
 pub mod agent;
 pub mod approvals;
 pub mod ballot;
+pub mod candidates;
 pub mod delivery;
 pub mod overview;
 pub mod pipeline;
@@ -93,6 +95,7 @@ pub struct RunView {
     delivery: DeliveryView,
     pipeline: PipelineStages,
     usage: UsageTotals,
+    candidate_facts: CandidateFacts,
     timeline: Timeline,
     /// The number of the last event.
     seq: u64,
@@ -122,6 +125,7 @@ impl RunView {
         self.seq = at.seq;
         self.run.elapsed_ms = at.elapsed_ms;
         self.apply_usage(event, at);
+        self.candidate_facts.apply(event);
         match event {
             Event::Run(event) => self.apply_run_event(event, at),
             Event::Model(_) | Event::Subagent(_) => {}
@@ -301,6 +305,7 @@ impl RunView {
             RunEvent::SetupStarted { .. }
             | RunEvent::BaselineStarted { .. }
             | RunEvent::BaselineChecked { .. }
+            | RunEvent::Judged { .. }
             | RunEvent::InstructionsRead { .. }
             | RunEvent::SkillsOffered { .. }
             | RunEvent::MemoryRead { .. }

@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::id::AgentId;
-use crate::spending::TokenUsage;
 use crate::spending::limits::{BudgetLimits, ReachedLimit};
 use crate::spending::money::Money;
 use crate::spending::shared_budget::SharedBudget;
-use crate::spending::totals::{UsageKey, UsageTotals};
+use crate::spending::totals::{RequestTotals, UsageKey, UsageTotals};
 use crate::text::list_names;
 
 /// The totals and limits of a run and of its agents.
@@ -131,8 +130,8 @@ impl BudgetLedger {
     }
 
     /// Charges a request.
-    pub fn charge(&mut self, key: UsageKey, usage: TokenUsage, cost: Option<Money>) {
-        self.totals.charge(key, usage, cost);
+    pub fn charge(&mut self, key: UsageKey, request: RequestTotals) {
+        self.totals.charge(key, request);
     }
 
     /// Returns whether the money that `agent` spends is limited: by its own limit, by the run's, or
@@ -249,6 +248,8 @@ fn refusal(agent: Option<&AgentId>, limit: ReachedLimit, novelty: RefusalNovelty
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spending::TokenUsage;
+    use crate::spending::money::Money;
     use crate::spending::totals::SpendingPhase;
 
     fn id(name: &str) -> AgentId {
@@ -283,7 +284,7 @@ mod tests {
             output_tokens: 10,
             ..TokenUsage::default()
         };
-        ledger.charge(key, usage, Some(dollars("0.1")));
+        ledger.charge(key, RequestTotals::of_request(usage, Some(dollars("0.1"))));
         ledger
     }
 
@@ -416,7 +417,7 @@ mod tests {
             model,
             phase,
         };
-        ledger.charge(key, TokenUsage::default(), None);
+        ledger.charge(key, RequestTotals::of_request(TokenUsage::default(), None));
         let totals = ledger.totals();
         let run = totals.run();
         let sums = (

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
@@ -13,7 +13,7 @@ use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 
 /// The usage of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestTotals {
     /// The number of requests, complete or not.
     pub requests: u64,
@@ -39,6 +39,16 @@ impl Default for RequestTotals {
 }
 
 impl RequestTotals {
+    /// Returns the total of one request; `cost` is `None` if its price is not known.
+    pub fn of_request(usage: TokenUsage, cost: Option<Money>) -> Self {
+        Self {
+            requests: 1,
+            usage,
+            cost_usd: cost,
+            cost_is_complete: cost.is_some(),
+        }
+    }
+
     /// Returns the cost, as far as it is known.
     pub fn known_cost(&self) -> Money {
         self.cost_usd.unwrap_or_default()
@@ -47,14 +57,21 @@ impl RequestTotals {
     /// Returns the sum. A total of no requests does not change the other one, whose cost may be
     /// unknown.
     #[must_use]
-    pub fn saturating_add(self, other: Self) -> Self {
-        if self.requests == 0 {
-            return other;
-        }
+    pub fn saturating_add(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
+    /// Adds other requests.
+    pub fn add(&mut self, other: Self) {
         if other.requests == 0 {
-            return self;
+            return;
         }
-        Self {
+        if self.requests == 0 {
+            *self = other;
+            return;
+        }
+        *self = Self {
             requests: self.requests.saturating_add(other.requests),
             usage: self.usage.saturating_add(other.usage),
             cost_usd: match (self.cost_usd, other.cost_usd) {
@@ -62,16 +79,7 @@ impl RequestTotals {
                 (one, other) => one.or(other),
             },
             cost_is_complete: self.cost_is_complete && other.cost_is_complete,
-        }
-    }
-
-    fn add(&mut self, usage: TokenUsage, cost: Option<Money>) {
-        *self = self.saturating_add(Self {
-            requests: 1,
-            usage,
-            cost_usd: cost,
-            cost_is_complete: cost.is_some(),
-        });
+        };
     }
 }
 
@@ -128,11 +136,13 @@ pub struct UsageTotals {
 
 impl UsageTotals {
     /// Charges a request.
-    pub fn charge(&mut self, key: UsageKey, usage: TokenUsage, cost: Option<Money>) {
-        self.run.add(usage, cost);
-        let agent = self.agents.entry(key.agent.clone()).or_default();
-        agent.add(usage, cost);
-        self.entries.entry(key).or_default().add(usage, cost);
+    pub fn charge(&mut self, key: UsageKey, request: RequestTotals) {
+        self.run.add(request);
+        self.agents
+            .entry(key.agent.clone())
+            .or_default()
+            .add(request);
+        self.entries.entry(key).or_default().add(request);
     }
 
     /// Counts a tool call, executed or rejected. Answers and votes are not tool calls.
@@ -176,7 +186,10 @@ mod tests {
         let money = |parts: &Option<u64>| parts.map(Money::from_picodollars);
         let mut spent = RequestTotals::default();
         for cost in costs {
-            spent.add(TokenUsage::default(), money(cost));
+            spent.add(RequestTotals::of_request(
+                TokenUsage::default(),
+                money(cost),
+            ));
         }
         let (cost, is_complete) = expected;
         assert_eq!(spent.cost_usd, money(&cost), "{costs:?}");

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use massgen::batch::cell_state::{BatchCounts, CellState};
 use massgen::batch::next_step::{AttemptEnd, CellNextStep, CellRunEnd, next_step, pause_after};
-use massgen::batch::result::{CellChecks, CellOutcome, CellResult, checks_outcome};
+use massgen::batch::result::{CellOutcome, CellResult};
 use massgen::batch::table::tag_rows;
 use massgen::batch::task::{CellId, parse_tasks};
-use massgen::check_results::CheckResult;
+use massgen::check_results::{CheckResult, ChecksOutcome};
 use massgen::spending::money::Money;
 
 #[test]
@@ -121,9 +121,9 @@ fn result(id: &str, tag: &str, is_success: bool, cost: &str, duration_ms: u64) -
         exit_code: 0,
         tags: BTreeSet::from([tag.to_owned()]),
         checks: if is_success {
-            CellChecks::Passed
+            ChecksOutcome::Passed
         } else {
-            CellChecks::Failed
+            ChecksOutcome::Failed
         },
         winner: Some("a".to_owned()),
         cost_usd: Money::from_dollars(cost).unwrap(),
@@ -181,11 +181,11 @@ fn only_required_checks_decide() {
         serde_json::from_value(check).unwrap()
     };
     let (passed, failed) = (check("required", "passed"), check("told", "failed"));
-    assert_eq!(checks_outcome([&passed, &failed]), CellChecks::Passed);
-    assert_eq!(checks_outcome([&failed]), CellChecks::None);
+    assert_eq!(ChecksOutcome::of([&passed, &failed]), ChecksOutcome::Passed);
+    assert_eq!(ChecksOutcome::of([&failed]), ChecksOutcome::None);
     for verdict in ["failed", "not_run"] {
         let failed = check("required", verdict);
-        assert_eq!(checks_outcome([&passed, &failed]), CellChecks::Failed);
+        assert_eq!(ChecksOutcome::of([&passed, &failed]), ChecksOutcome::Failed);
     }
-    assert_eq!(checks_outcome([]), CellChecks::None);
+    assert_eq!(ChecksOutcome::of([]), ChecksOutcome::None);
 }

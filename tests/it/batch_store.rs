@@ -7,8 +7,9 @@ use std::thread::scope;
 use std::time::Duration;
 
 use massgen::batch::next_step::AttemptEnd;
-use massgen::batch::result::{CellChecks, CellOutcome, CellResult};
+use massgen::batch::result::{CellOutcome, CellResult};
 use massgen::batch::task::{BatchTask, CellId, parse_tasks};
+use massgen::check_results::ChecksOutcome;
 use massgen::error::Result;
 use massgen::path::AbsPath;
 use massgen::spending::money::Money;
@@ -78,7 +79,7 @@ fn cell_result(id: &CellId, cost: &str) -> CellResult {
         outcome: CellOutcome::Completed,
         exit_code: 0,
         tags: BTreeSet::new(),
-        checks: CellChecks::None,
+        checks: ChecksOutcome::None,
         winner: None,
         cost_usd: dollars(cost),
         cost_is_complete: true,

@@ -163,7 +163,7 @@ fn enter_opens_the_current_directory() {
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
     assert_eq!(written, "written");
     terminal.type_keys("/files\r");
-    let delivered_count = || terminal.all_output().matches("created  ").count();
+    let delivered_count = || terminal.all_output().matches("created ").count();
     terminal.wait(
         || delivered_count() == 2,
         || "what was delivered".to_owned(),

@@ -40,6 +40,7 @@ mod answer_trials;
 mod approvals;
 mod attempts;
 mod batch;
+mod batch_comparison;
 mod batch_queue;
 mod batch_rules;
 mod batch_store;

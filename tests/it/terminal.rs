@@ -306,16 +306,21 @@ impl Terminal {
         );
     }
 
-    /// Waits until `text` was written.
+    /// Waits until `text` was written. If it is one line, it may have been wrapped: where depends
+    /// on the length of the project's path.
     #[track_caller]
     pub(crate) fn wait_for_output(&self, text: &str) {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let named = || {
             let root = self.project.path("");
             self.all_output()
                 .replace(root.to_str().unwrap().trim_end_matches('/'), "[PROJECT]")
         };
+        let is_written = |output: &str| {
+            output.contains(text) || (!text.contains('\n') && words(output).contains(&words(text)))
+        };
         self.wait(
-            || named().contains(text),
+            || is_written(&named()),
             || format!("expected {text:?}\n{}", named()),
         );
     }

@@ -34,6 +34,9 @@ pub(crate) enum BatchCommand {
     Watch(BatchNameArguments),
     /// Show the results: a table by tag, or all of them as JSON.
     Results(BatchNameArguments),
+    /// Compare batches of the same tasks: what their teams solve, what their candidates and the
+    /// selection gain, and at what price.
+    Compare(BatchCompareArguments),
     /// Stop a batch: no cell begins, and the runs in progress are parked.
     Cancel(BatchNameArguments),
     /// Deliver the changes of a cell to its project.
@@ -124,6 +127,17 @@ pub(crate) struct BatchRunArguments {
     /// File with model prices. Default: `~/.massgen/models.yaml`, if it exists.
     #[arg(long, value_name = "FILE")]
     pub models: Option<String>,
+}
+
+// Arguments of `massgen batch compare`.
+#[derive(Args, Debug)]
+pub(crate) struct BatchCompareArguments {
+    /// The batches: names, prefixes of names, or `last`. The others are compared with the first.
+    #[arg(value_name = "BATCH", required = true)]
+    pub batches: Vec<String>,
+    /// Print one JSON object. Default: a table and sentences.
+    #[arg(long)]
+    pub json: bool,
 }
 
 // Arguments of `massgen batch resume`.

@@ -7,8 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::batch::next_step::CellRunEnd;
-use crate::batch::result::{CellChecks, checks_outcome};
-use crate::check_results::CheckResult;
+use crate::check_results::{CheckResult, ChecksOutcome};
 use crate::cli::batch::cell_run::logs_directory;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
@@ -29,7 +28,7 @@ pub(super) struct CellRunReport {
     /// The result in the published schema.
     pub(super) run_result: Value,
     /// How the checks ended.
-    pub(super) checks: CellChecks,
+    pub(super) checks: ChecksOutcome,
     /// The known cost of the run.
     pub(super) cost: Money,
     /// Whether that includes the cost of every request.
@@ -156,9 +155,9 @@ impl RunRecords {
             .map(|result| (result.check.as_str(), result))
             .collect();
         let checks = if delivery_checks.is_empty() {
-            checks_outcome(answer_checks)
+            ChecksOutcome::of(answer_checks)
         } else {
-            checks_outcome(delivery_checks.into_values())
+            ChecksOutcome::of(delivery_checks.into_values())
         };
         let duration_ms = result.duration_ms;
         let line = JsonLine::new(1, &clock::now(), &result, redactor)?;

@@ -14,6 +14,7 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 
 /// The key of the checks in a config.
 const CHECKS: &str = "checks";
+const JUDGE: &str = "judge";
 
 /// Loads the config of `task` for a run in the directory of `host`.
 pub(super) fn load_cell_team(
@@ -29,7 +30,7 @@ pub(super) fn load_cell_team(
         .configs
         .get(number)
         .ok_or_else(|| Error::bug("a task names a config that its batch lacks"))?;
-    let text = replace_checks(text, task, &frozen_config.name)?;
+    let text = replace_measures(text, task, &frozen_config.name)?;
     let file = TeamFile::from_text(frozen_config.name.clone(), frozen_config.path.clone(), text);
     let config = load_config(&file, host, output)?;
     reject_pipeline(&config, file.name())?;
@@ -52,14 +53,15 @@ fn config_number(task: &BatchTask) -> Result<usize> {
     number.map_err(|_| Error::bug("a frozen task names no number of a config"))
 }
 
-/// Returns the text of a config with the checks of `task` instead of its own.
-fn replace_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
-    let Some(checks) = &task.checks else {
+/// Returns the text of a config with the checks and the judge of `task` instead of its own.
+fn replace_measures(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
+    let measures = [(CHECKS, &task.checks), (JUDGE, &task.judge)];
+    if measures.iter().all(|(_, measure)| measure.is_none()) {
         return Ok(text);
-    };
+    }
     let config_error = |reason: String| {
         let message = format!(
-            "`{name}` cannot get the checks of task `{}`: {reason}",
+            "`{name}` cannot get the checks and the judge of task `{}`: {reason}",
             task.id
         );
         Error::new(ErrorKind::Config, message)
@@ -69,7 +71,11 @@ fn replace_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>
     let mapping = config
         .as_object_mut()
         .ok_or_else(|| config_error("it is not a mapping".to_owned()))?;
-    mapping.insert(CHECKS.to_owned(), checks.clone());
+    for (key, measure) in measures {
+        if let Some(measure) = measure {
+            mapping.insert(key.to_owned(), measure.clone());
+        }
+    }
     // JSON is YAML too.
     Ok(config.to_string().into_bytes())
 }

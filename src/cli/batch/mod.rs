@@ -19,6 +19,7 @@ mod cell_delivery;
 mod job;
 mod start_settings;
 mod results;
+mod compare;
 mod control;
 mod start;
 mod state;
@@ -38,6 +39,7 @@ pub(crate) fn run(
         BatchCommand::Status(arguments) => state::status(host, arguments, output),
         BatchCommand::Watch(arguments) => watch::watch(host, arguments, output),
         BatchCommand::Results(arguments) => results::results(host, arguments, output),
+        BatchCommand::Compare(arguments) => compare::compare(host, arguments, output),
         BatchCommand::Cancel(arguments) => state::cancel(host, arguments, output),
         BatchCommand::Apply(arguments) => cell_delivery::apply(host, arguments, output),
         BatchCommand::Job(arguments) => job::run(host, arguments, output),

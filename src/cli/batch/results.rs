@@ -61,23 +61,36 @@ pub(super) fn results(
 /// Writes the table of `results`.
 pub(super) fn write_table(results: &[CellResult], output: &mut CliOutput<'_>) -> Result<()> {
     let rows = tag_rows(results);
-    let mut lines = vec![HEADINGS.map(str::to_owned)];
-    lines.extend(rows.iter().map(row_texts));
-    let widths: Vec<usize> = (0..HEADINGS.len())
+    let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(|row| row_texts(row).to_vec()));
+    // The first and the last column are words, the others numbers.
+    write_columns(&lines, |column| matches!(column, 0 | 9), output)
+}
+
+/// Writes `lines` in columns; those for which `is_text` holds begin at their left end.
+pub(super) fn write_columns(
+    lines: &[Vec<String>],
+    is_text: impl Fn(usize) -> bool,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
         .map(|column| {
             let texts = lines.iter().filter_map(|line| line.get(column));
             texts.map(|text| text.chars().count()).max().unwrap_or(0)
         })
         .collect();
-    for line in &lines {
+    for line in lines {
         let padded_texts: Vec<String> = line
             .iter()
             .zip(&widths)
             .enumerate()
-            // The first and the last column are words, the others numbers.
-            .map(|(column, (text, &width))| match column {
-                0 | 9 => format!("{text:<width$}"),
-                _ => format!("{text:>width$}"),
+            .map(|(column, (text, &width))| {
+                if is_text(column) {
+                    format!("{text:<width$}")
+                } else {
+                    format!("{text:>width$}")
+                }
             })
             .collect();
         output.result(&format!("{}\n", padded_texts.join("  ").trim_end()))?;

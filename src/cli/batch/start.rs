@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::batch::result::{CellOutcome, CellResult};
 use crate::batch::task::{BatchTask, TASK_FILE_BYTES_MAX, TaskProject, parse_tasks};
 use crate::cli::args::batch::{
@@ -107,6 +109,7 @@ pub(super) fn run(
             task.config = Some(number.to_string());
         }
         check_project(task, host)?;
+        resolve_judge_files(task, host);
         survey.add(task, &allowed_roots, host);
     }
     for note in survey.notes() {
@@ -203,6 +206,14 @@ fn check_project(task: &mut BatchTask, host: &Host) -> Result<()> {
     }
     task.project = Some(project);
     Ok(())
+}
+
+/// Makes the path of the judge's files absolute.
+fn resolve_judge_files(task: &mut BatchTask, host: &Host) {
+    let files = task.judge.as_mut().and_then(|judge| judge.get_mut("files"));
+    if let Some(Value::String(files)) = files {
+        *files = AbsPath::resolve(&host.cwd, files.as_str()).to_string();
+    }
 }
 
 /// Runs `massgen batch resume`.

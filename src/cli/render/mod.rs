@@ -140,6 +140,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 let text = format!("{} {}", finding.check, finding.verdict);
                 self.show_labelled_line("before any answer", TextStyle::Plain, &text);
             }
+            RunEvent::Judged { label, verdict } => {
+                let subject =
+                    label.map_or_else(|| "the result".to_owned(), |label| label.to_string());
+                let text = format!("{subject} {verdict}");
+                self.show_labelled_line("judged", TextStyle::Plain, &text);
+            }
             RunEvent::CoordinationRestarted {
                 reason,
                 instructions,

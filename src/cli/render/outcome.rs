@@ -166,6 +166,10 @@ impl RunRenderer<'_, '_> {
         if self.view.agents().len() > 1 {
             self.show_usage();
         }
+        let total = self.view.usage().run();
+        if let Some(worth) = self.view.candidate_report().line(&total) {
+            self.show_labelled_line("worth", TextStyle::Faint, &worth);
+        }
         let mut facts = vec![format_duration(elapsed)];
         facts.extend(usage_text(&self.view.usage().run()));
         self.show_labelled_line(label, style, &format!("{summary} ({})", facts.join(", ")));

@@ -5,9 +5,10 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::checks::{
     CHECK_NAME_CHARS_MAX, CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy,
-    PARALLEL_CHECKS_DEFAULT,
+    JudgeConfig, PARALLEL_CHECKS_DEFAULT,
 };
 use crate::config::diagnostic::quote;
+use crate::config::file_globs::FileGlobs;
 use crate::config::keys::{checks, root};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;
@@ -47,7 +48,33 @@ impl ConfigChecker<'_> {
             sandbox: None,
             commands: None,
             setup: self.setup(root),
+            judge: self.judge(root),
         }
+    }
+
+    fn judge(&mut self, root: &MappingView<'_>) -> Option<JudgeConfig> {
+        let section = root.section(&root::JUDGE)?;
+        let command = section.text(&checks::JUDGE_COMMAND)?;
+        let files = section.text(&checks::JUDGE_FILES);
+        let canary = section
+            .text(&checks::CANARY)
+            .map(|canary| canary.value.trim());
+        Some(JudgeConfig {
+            check: CheckConfig {
+                name: "judge".to_owned(),
+                command: command.value.trim().to_owned(),
+                requirement: CheckRequirement::Informational,
+                timeout_seconds: section
+                    .integer(&checks::JUDGE_TIMEOUT)
+                    .unwrap_or(CHECK_SECONDS_DEFAULT),
+                retries: 0,
+                fixed: FileGlobs::default(),
+                files: files.and_then(|files| self.path(&files)),
+            },
+            canary: canary
+                .filter(|canary| !canary.is_empty())
+                .map(str::to_owned),
+        })
     }
 
     fn setup(&mut self, root: &MappingView<'_>) -> Option<String> {
@@ -92,6 +119,7 @@ impl ConfigChecker<'_> {
                 .unwrap_or(CHECK_SECONDS_DEFAULT),
             retries: view.integer(&checks::RETRIES).unwrap_or_default(),
             fixed: self.file_globs(&view, &checks::FIXED),
+            files: None,
         })
     }
 }

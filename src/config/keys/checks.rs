@@ -1,4 +1,5 @@
-//! The keys of a check: a command that is run on every answer.
+//! The keys of a check, a command that is run on every answer, and of the judge, which is run when all
+//! is over.
 
 section! {
     /// A command whose exit status decides whether an answer passes; see `docs/checks.md` for where
@@ -25,4 +26,24 @@ section! {
     /// Globs of files, such as `tests/**`, relative to the write path, that it takes from your
     /// files, whatever an answer does to them. Needs attempts.
     const FIXED = ["fixed"] texts();
+}
+
+section! {
+    /// A command that measures the work and decides nothing: it is run when the run is over, on
+    /// every answer and on what was delivered. Agents see neither it nor its files nor its result.
+    pub static JUDGE = "judge";
+
+    /// The shell command. Exit status 0 means that the task is solved.
+    const JUDGE_COMMAND = ["command"] text().make_required();
+
+    /// A directory, such as one of hidden tests, that is copied over the files only for the judge.
+    /// No agent may be able to read it.
+    const JUDGE_FILES = ["files"] text();
+
+    /// A text that stands in these files and nowhere else. If it is in a record of the run, an agent
+    /// has seen them, and a comparison says that its results are void.
+    const CANARY = ["canary"] text();
+
+    /// Timeout in seconds.
+    const JUDGE_TIMEOUT = ["timeout"] integer(1, 24 * 60 * 60).with_default("600");
 }

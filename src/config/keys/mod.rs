@@ -402,6 +402,7 @@ pub static SECTIONS: &[&KeySection] = &[
     &retention::RETENTION,
     &timeout_settings::TIMEOUT_SETTINGS,
     &checks::CHECK,
+    &checks::JUDGE,
     &criteria::CRITERION,
     &memory::MEMORY,
     &memory::PERSISTENT_MEMORY,

@@ -52,6 +52,10 @@ section! {
     /// How many checks run at the same time on answers that agents give alone.
     const PARALLEL_CHECKS = ["parallel_checks"] integer(1, 64).with_default("4");
 
+    /// What measures the work when the run is over.
+    const JUDGE = ["judge"] section(&checks::JUDGE)
+        .in_found(NeedsNamedConfig("runs a command of its own"));
+
     /// The session to continue: its id, a prefix of it, or `last`. `--continue` and `--session-id`
     /// take precedence.
     const SESSION_ID = ["session_id"] text();

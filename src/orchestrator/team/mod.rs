@@ -440,7 +440,7 @@ impl AgentTeam {
     /// Returns whether checks run at all. In a replay they do not, because their results are
     /// recorded.
     fn has_checks(&self) -> bool {
-        !self.config.checks.list.is_empty() && self.delivery_access == DeliveryAccess::ReadWrite
+        !self.config.checks.is_empty() && self.delivery_access == DeliveryAccess::ReadWrite
     }
 
     /// Returns whether a setup command runs. In a replay it does not.

@@ -301,6 +301,20 @@ pub fn is_written(path: &AbsPath) -> Result<bool> {
     file::is_locked(path)
 }
 
+/// Returns whether `text` is in the log at `path`.
+///
+/// # Errors
+/// It cannot be read.
+pub fn contains(path: &AbsPath, text: &str) -> Result<bool> {
+    let error = |error| state_files::file_error("read", path.as_path(), error);
+    for line in file::open(path).map_err(error)?.split(b'\n') {
+        if String::from_utf8_lossy(&line.map_err(error)?).contains(text) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Returns the length of the log at `path` in bytes; `None` if it cannot be determined.
 pub fn length(path: &AbsPath) -> Option<u64> {
     file::regular_size(path).ok()?

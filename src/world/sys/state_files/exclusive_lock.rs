@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for other processes that check the lock.
 pub(super) const CHECKS_TIME_MAX: Duration = Duration::from_secs(10);
+/// Longest wait for a lock of which the owner is gone: a child that it forked has the lock until it
+/// executes its program.
+pub(super) const FORK_TIME_MAX: Duration = Duration::from_secs(1);
 /// The time until the next attempt to lock.
-const RETRY_PAUSE: Duration = Duration::from_millis(5);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Tries to lock `file` exclusively. Waits for shared locks, at most `checks_time_max`, but not for
 /// an exclusive one.

@@ -10,6 +10,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Instant;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -19,7 +21,9 @@ use tempfile::NamedTempFile;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::sys::state_files::dir::UNFINISHED_PREFIX;
-use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_exclusive};
+use crate::world::sys::state_files::exclusive_lock::{
+    CHECKS_TIME_MAX, FORK_TIME_MAX, RETRY_PAUSE, try_lock_exclusive,
+};
 use crate::world::sys::state_files::sync::sync_name_of;
 use crate::world::sys::state_files::{file_error, found, random_digits};
 
@@ -543,7 +547,7 @@ impl Appender {
     }
 
     /// Opens and locks the existing file at `path` to append to it. A symlink is refused, and so is
-    /// a file that another process has locked.
+    /// a file that another process has locked for longer than [`FORK_TIME_MAX`].
     pub(crate) fn open_locked(path: AbsPath) -> Result<Self> {
         let failed = |error| file_error("write", path.as_path(), error);
         let file = OpenOptions::new()
@@ -551,8 +555,12 @@ impl Appender {
             .custom_flags(open_flag(OFlags::NOFOLLOW))
             .open(path.as_path())
             .map_err(failed)?;
-        if let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, CHECKS_TIME_MAX) {
-            return Err(failed(ErrorKind::ResourceBusy.into()));
+        let start_time = Instant::now();
+        while let Err(TryLockError::WouldBlock) = try_lock_exclusive(&file, CHECKS_TIME_MAX) {
+            if start_time.elapsed() >= FORK_TIME_MAX {
+                return Err(failed(ErrorKind::ResourceBusy.into()));
+            }
+            sleep(RETRY_PAUSE);
         }
         let len = file.metadata().map_err(failed)?.len();
         Ok(Self { path, file, len })
