@@ -5,8 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::keys::{
-    ConfigKey, agents, backend, context_paths, coordination, folder_guard, limits, orchestrator,
-    preparation, root, uploads,
+    ConfigKey, agents, backend, context_paths, coordination, limits, media, orchestrator,
+    preparation, root,
 };
 use crate::config::{
     AgentConfig, Config, ContextPath, NoveltyRequirement, OrchestratorConfig, PlanningMode,
@@ -156,11 +156,11 @@ fn upload_entries(agent: &AgentConfig) -> Vec<Value> {
     let images = agent
         .uploaded_images
         .iter()
-        .map(|image| json!({uploads::IMAGE_PATH.name(): image.to_string()}));
+        .map(|image| json!({media::IMAGE_PATH.name(): image.to_string()}));
     let urls = agent
         .uploaded_image_urls
         .iter()
-        .map(|url| json!({uploads::IMAGE_URL.name(): url.as_str()}));
+        .map(|url| json!({media::IMAGE_URL.name(): url.as_str()}));
     let files = agent
         .uploaded_files
         .iter()
@@ -186,7 +186,7 @@ fn agent_entry(agent: &AgentConfig) -> Value {
     );
     let upload_entries = upload_entries(agent);
     if !upload_entries.is_empty() {
-        add(&uploads::KEY, json!(upload_entries));
+        add(&media::UPLOAD_FILES, json!(upload_entries));
     }
     if let Some(allowed_tools) = &agent.tools.allowed {
         add(&backend::ALLOWED_TOOLS, json!(allowed_tools));
@@ -206,13 +206,13 @@ fn agent_entry(agent: &AgentConfig) -> Value {
         let write: Vec<String> = write.iter().map(ToString::to_string).collect();
         let downloads = *downloads == DownloadsAccess::Open;
         add(
-            &folder_guard::KEY,
+            &context_paths::GUARD,
             json!({
-                folder_guard::ROOT.name(): root.as_ref().map(ToString::to_string),
-                folder_guard::PRESET.name(): workspace_preset.map(GuardPreset::name),
-                folder_guard::READ.name(): read,
-                folder_guard::WRITE.name(): write,
-                folder_guard::DOWNLOADS.name(): downloads,
+                context_paths::ROOT.name(): root.as_ref().map(ToString::to_string),
+                context_paths::PRESET.name(): workspace_preset.map(GuardPreset::name),
+                context_paths::READ.name(): read,
+                context_paths::WRITE.name(): write,
+                context_paths::DOWNLOADS.name(): downloads,
             }),
         );
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::config::keys::uploads;
+use crate::config::keys::media;
 use crate::path::AbsPath;
 use crate::tools::model_file::ModelFileClass;
 use crate::tools::page_url::PageUrl;
@@ -29,9 +29,9 @@ impl UploadedFile {
     /// Returns the key that names it in a config.
     pub fn key(&self) -> &'static str {
         match self.class {
-            ModelFileClass::Document => uploads::FILE_PATH.name(),
-            ModelFileClass::Audio => uploads::AUDIO_PATH.name(),
-            ModelFileClass::Video => uploads::VIDEO_PATH.name(),
+            ModelFileClass::Document => media::FILE_PATH.name(),
+            ModelFileClass::Audio => media::AUDIO_PATH.name(),
+            ModelFileClass::Video => media::VIDEO_PATH.name(),
         }
     }
 

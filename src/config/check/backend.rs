@@ -8,10 +8,9 @@ use url::Url;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::quote;
-use crate::config::keys::backend::BACKEND;
-use crate::config::keys::fallback::FALLBACK;
+use crate::config::keys::backend::{BACKEND, FALLBACK_SECTION};
 use crate::config::keys::shape::Integer;
-use crate::config::keys::{ConfigKey, TypedKey, backend, nearest_hint, rate_limits, root};
+use crate::config::keys::{ConfigKey, TypedKey, backend, limits, nearest_hint, root};
 use crate::config::model_family::find_foreign_maker;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
@@ -106,7 +105,7 @@ impl ConfigChecker<'_> {
             .text(&backend::API_KEY)
             .and_then(|text| self.api_key(&text));
         let model = self.model(view, vendor)?;
-        let parameters = self.parameters(view, &FALLBACK, vendor, &model);
+        let parameters = self.parameters(view, &FALLBACK_SECTION, vendor, &model);
         let url_text = view.text(&backend::BASE_URL);
         let is_same_server = vendor.name == primary.vendor.name && url_text.is_none();
         let image_input_default = if is_same_server {
@@ -142,11 +141,11 @@ impl ConfigChecker<'_> {
         let views = root.views(&root::RATE_LIMITS).into_iter();
         let rate_limit = |view: MappingView<'_>| RateLimit {
             vendor: view
-                .text(&rate_limits::TYPE)
+                .text(&limits::RATE_TYPE)
                 .and_then(|text| self.vendor(&text)),
-            model: view.string(&rate_limits::MODEL),
-            requests_per_minute: view.integer(&rate_limits::REQUESTS_PER_MINUTE),
-            tokens_per_minute: view.integer(&rate_limits::TOKENS_PER_MINUTE),
+            model: view.string(&limits::RATE_MODEL),
+            requests_per_minute: view.integer(&limits::REQUESTS_PER_MINUTE),
+            tokens_per_minute: view.integer(&limits::TOKENS_PER_MINUTE),
         };
         views.map(rate_limit).collect()
     }

@@ -17,7 +17,7 @@ use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable}
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, TextList, TextOrList};
-use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker};
+use crate::config::keys::{ConfigKey, TypedKey, commands, docker};
 use crate::config::vendors::is_key_variable;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
@@ -375,16 +375,16 @@ fn command_limits(backend: &MappingView<'_>) -> ResourceLimits {
     let default = ResourceLimits::default();
     let view = backend.section_or_empty(&commands::LIMITS);
     ResourceLimits {
-        memory_bytes: view.size(&command_limits::MEMORY),
+        memory_bytes: view.size(&commands::MEMORY),
         processes: view
-            .integer(&command_limits::PROCESSES)
+            .integer(&commands::PROCESSES)
             .unwrap_or(default.processes),
         file_bytes: view
-            .size(&command_limits::FILE_SIZE)
+            .size(&commands::FILE_SIZE)
             .unwrap_or(default.file_bytes),
-        cpu_seconds: view.integer(&command_limits::CPU_SECONDS),
+        cpu_seconds: view.integer(&commands::CPU_SECONDS),
         open_files: view
-            .integer(&command_limits::OPEN_FILES)
+            .integer(&commands::OPEN_FILES)
             .unwrap_or(default.open_files),
         disk_free_bytes: default.disk_free_bytes,
         disk_free_files: default.disk_free_files,
@@ -396,10 +396,10 @@ fn command_bounds(backend: &MappingView<'_>) -> CommandBounds {
     let view = backend.section_or_empty(&commands::LIMITS);
     CommandBounds {
         timeout_seconds: view
-            .integer(&command_limits::TIMEOUT)
+            .integer(&commands::TIMEOUT)
             .unwrap_or(default.timeout_seconds),
         output_bytes_max: view
-            .size(&command_limits::OUTPUT)
+            .size(&commands::OUTPUT)
             .unwrap_or(default.output_bytes_max),
     }
 }

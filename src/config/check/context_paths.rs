@@ -6,9 +6,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::quote;
 use crate::config::keys::shape::TextList;
-use crate::config::keys::{
-    ConfigKey, TypedKey, backend, context_paths, folder_guard, nearest_hint, uploads,
-};
+use crate::config::keys::{ConfigKey, TypedKey, backend, context_paths, media, nearest_hint};
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::uploads::{UploadSource, UploadedFile};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -77,16 +75,16 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
         guard: &FolderGuard,
     ) -> Vec<AbsPath> {
-        let entries = backend.views(&uploads::KEY);
-        self.check_count(backend, &uploads::KEY, entries.len());
+        let entries = backend.views(&media::UPLOAD_FILES);
+        self.check_count(backend, &media::UPLOAD_FILES, entries.len());
         if names_local_file(&entries) && *guard != FolderGuard::Off {
             let message = "`upload_files` are not open to an agent with a `folder_guard`";
             let hint = "list their directory in `read` of the guard";
-            self.warn(backend.at(&uploads::KEY), message, hint);
+            self.warn(backend.at(&media::UPLOAD_FILES), message, hint);
         }
         let mut images: Vec<AbsPath> = Vec::new();
         for entry in entries.iter().take(PATHS_MAX) {
-            let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
+            let Some(text) = entry.text(&media::IMAGE_PATH) else {
                 continue;
             };
             let image = Some(&text).filter(|text| !is_url(text.value));
@@ -108,8 +106,12 @@ impl ConfigChecker<'_> {
     /// Returns the URLs of the images that a backend shows to its model at the beginning.
     pub(super) fn uploaded_image_urls(&mut self, backend: &MappingView<'_>) -> Vec<PageUrl> {
         let mut urls: Vec<PageUrl> = Vec::new();
-        for entry in backend.views(&uploads::KEY).into_iter().take(PATHS_MAX) {
-            let Some(text) = entry.text(&uploads::IMAGE_URL) else {
+        for entry in backend
+            .views(&media::UPLOAD_FILES)
+            .into_iter()
+            .take(PATHS_MAX)
+        {
+            let Some(text) = entry.text(&media::IMAGE_URL) else {
                 continue;
             };
             let url = self.upload_url(&text);
@@ -122,12 +124,16 @@ impl ConfigChecker<'_> {
     /// beginning. Their formats are detected when they are read.
     pub(super) fn uploaded_files(&mut self, backend: &MappingView<'_>) -> Vec<UploadedFile> {
         let keys = [
-            (&uploads::FILE_PATH, ModelFileClass::Document),
-            (&uploads::AUDIO_PATH, ModelFileClass::Audio),
-            (&uploads::VIDEO_PATH, ModelFileClass::Video),
+            (&media::FILE_PATH, ModelFileClass::Document),
+            (&media::AUDIO_PATH, ModelFileClass::Audio),
+            (&media::VIDEO_PATH, ModelFileClass::Video),
         ];
         let mut files: Vec<UploadedFile> = Vec::new();
-        for entry in backend.views(&uploads::KEY).into_iter().take(PATHS_MAX) {
+        for entry in backend
+            .views(&media::UPLOAD_FILES)
+            .into_iter()
+            .take(PATHS_MAX)
+        {
             for (key, class) in keys {
                 let Some(source) = entry.text(key).and_then(|text| self.upload_source(&text))
                 else {
@@ -227,15 +233,15 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
     ) -> FolderGuard {
         for parent in [agent, backend] {
-            let Some(entry) = parent.entry(&folder_guard::KEY) else {
+            let Some(entry) = parent.entry(&context_paths::GUARD) else {
                 continue;
             };
             if entry.value.value == YamlValue::Null {
-                let path = parent.key_path(&folder_guard::KEY);
+                let path = parent.key_path(&context_paths::GUARD);
                 let hint = "list directories in `read` and `write`, or remove the key";
                 self.refuse((path, &entry.key_span), "`folder_guard` is empty", hint);
             }
-            if let Some(guard) = parent.section(&folder_guard::KEY) {
+            if let Some(guard) = parent.section(&context_paths::GUARD) {
                 return self.parse_guard(&guard, backend);
             }
         }
@@ -245,14 +251,14 @@ impl ConfigChecker<'_> {
     /// Parses a folder guard; a preset below `root` becomes part of its lists.
     fn parse_guard(&mut self, guard: &MappingView<'_>, backend: &MappingView<'_>) -> FolderGuard {
         let root = guard
-            .text(&folder_guard::ROOT)
+            .text(&context_paths::ROOT)
             .and_then(|text| self.path(&text));
         let preset = guard
-            .text(&folder_guard::PRESET)
+            .text(&context_paths::PRESET)
             .and_then(|text| GuardPreset::from_name(text.value));
         let (mut read, mut write) = (
-            self.guard_directories(guard, &folder_guard::READ),
-            self.guard_directories(guard, &folder_guard::WRITE),
+            self.guard_directories(guard, &context_paths::READ),
+            self.guard_directories(guard, &context_paths::WRITE),
         );
         let workspace_preset = match (&root, preset) {
             (Some(root), Some(preset)) => {
@@ -266,7 +272,7 @@ impl ConfigChecker<'_> {
                     let message = "the directories of a preset are below `root` or `cwd`, but both \
                                    are missing";
                     let hint = "add `root: DIR` to the guard, or `cwd: workspace`";
-                    self.refuse(guard.at(&folder_guard::PRESET), message, hint);
+                    self.refuse(guard.at(&context_paths::PRESET), message, hint);
                 }
                 Some(preset)
             }
@@ -277,7 +283,7 @@ impl ConfigChecker<'_> {
             write,
             workspace_preset,
             // `Downloads/` is open unless the config says otherwise.
-            downloads: match guard.flag(&folder_guard::DOWNLOADS) {
+            downloads: match guard.flag(&context_paths::DOWNLOADS) {
                 Some(false) => DownloadsAccess::Dropped,
                 Some(true) | None => DownloadsAccess::Open,
             },
@@ -326,10 +332,10 @@ impl ConfigChecker<'_> {
 /// itself reads those that are URLs, so that the agent needs no access to them.
 fn names_local_file(entries: &[MappingView<'_>]) -> bool {
     let path_keys = [
-        &uploads::IMAGE_PATH,
-        &uploads::FILE_PATH,
-        &uploads::AUDIO_PATH,
-        &uploads::VIDEO_PATH,
+        &media::IMAGE_PATH,
+        &media::FILE_PATH,
+        &media::AUDIO_PATH,
+        &media::VIDEO_PATH,
     ];
     entries.iter().any(|entry| {
         let mut texts = path_keys.iter().filter_map(|key| entry.text(key));

@@ -4,7 +4,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::quote;
 use crate::config::keys::shape::{NodeList, Text};
-use crate::config::keys::{TypedKey, hook, hook_group, hooks};
+use crate::config::keys::{TypedKey, hooks};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::hooks::matcher::ToolMatcher;
 use crate::hooks::{HOOKS_MAX, Hook, HookEvent, HookList, TIMEOUT_SECONDS_DEFAULT};
@@ -44,7 +44,7 @@ impl ConfigChecker<'_> {
             }
             let group = MappingView { node: item, path };
             let matcher = self.matcher(event, &group);
-            for (path, item) in group.items(&hook_group::HOOKS) {
+            for (path, item) in group.items(&hooks::GROUP_HOOKS) {
                 hooks.extend(self.hook(event, matcher.clone(), path, item));
             }
         }
@@ -52,10 +52,10 @@ impl ConfigChecker<'_> {
     }
 
     fn matcher(&mut self, event: HookEvent, group: &MappingView<'_>) -> ToolMatcher {
-        if group.get(&hook_group::MATCHER).is_none() {
+        if group.get(&hooks::MATCHER).is_none() {
             return ToolMatcher::All;
         }
-        let Some(text) = self.text_in(group, &hook_group::MATCHER) else {
+        let Some(text) = self.text_in(group, &hooks::MATCHER) else {
             return ToolMatcher::All;
         };
         let is_about_tools = matches!(event, HookEvent::PreToolUse | HookEvent::PostToolUse);
@@ -89,7 +89,7 @@ impl ConfigChecker<'_> {
         let command = match item.value {
             YamlValue::Scalar(_) => scalar_text(item, path)?,
             YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => {
-                self.text_in(&view, &hook::COMMAND)?
+                self.text_in(&view, &hooks::COMMAND)?
             }
         };
         let command = self.hook_command(&command)?;
@@ -98,9 +98,9 @@ impl ConfigChecker<'_> {
             matcher,
             command,
             timeout_seconds: view
-                .integer(&hook::TIMEOUT)
+                .integer(&hooks::TIMEOUT)
                 .unwrap_or(TIMEOUT_SECONDS_DEFAULT),
-            network: self.network_of(&view, &hook::NETWORK),
+            network: self.network_of(&view, &hooks::NETWORK),
         })
     }
 

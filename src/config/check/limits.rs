@@ -5,7 +5,7 @@ use crate::config::DashboardMode;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
 use crate::config::keys::shape::Decimal;
-use crate::config::keys::{TypedKey, limits, retention, root, ui};
+use crate::config::keys::{TypedKey, limits, root, ui};
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
@@ -61,9 +61,9 @@ pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
 /// Returns the retention of the project's runs and sessions (`retention`).
 pub(super) fn retention(root: &MappingView<'_>) -> RetentionConfig {
     let view = root.section_or_empty(&root::RETENTION);
-    let days: Option<u64> = view.integer(&retention::DAYS);
+    let days: Option<u64> = view.integer(&limits::RETENTION_DAYS);
     RetentionConfig {
         unused_seconds: days.map(|days| days.saturating_mul(DAY_SECONDS)),
-        bytes: view.size(&retention::SIZE),
+        bytes: view.size(&limits::RETENTION_SIZE),
     }
 }

@@ -5,9 +5,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::keys::preparation::CRITERIA_MAX;
 use crate::config::keys::shape::Text;
-use crate::config::keys::{
-    TypedKey, coordination, criteria, memory, orchestrator, root, timeout_settings,
-};
+use crate::config::keys::{TypedKey, checks, coordination, limits, memory, orchestrator, root};
 use crate::config::round_guidance::{NotesTiming, RoundGuidance};
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
@@ -162,7 +160,7 @@ impl ConfigChecker<'_> {
             let text = match item.value {
                 YamlValue::Scalar(_) => scalar_text(item, path),
                 YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => {
-                    MappingView { node: item, path }.text(&criteria::TEXT)
+                    MappingView { node: item, path }.text(&checks::TEXT)
                 }
             };
             criteria.extend(text.map(|text| single_line(text.value, CRITERION_CHARS_MAX)));
@@ -199,12 +197,12 @@ pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
     let view = root.section_or_empty(&root::TIMEOUT_SETTINGS);
     TimeoutConfig {
         orchestrator_seconds: view
-            .integer(&timeout_settings::ORCHESTRATOR_TIMEOUT_SECONDS)
+            .integer(&limits::ORCHESTRATOR_TIMEOUT_SECONDS)
             .unwrap_or(default.orchestrator_seconds),
-        initial_round_seconds: view.integer(&timeout_settings::INITIAL_ROUND_TIMEOUT_SECONDS),
-        subsequent_round_seconds: view.integer(&timeout_settings::SUBSEQUENT_ROUND_TIMEOUT_SECONDS),
+        initial_round_seconds: view.integer(&limits::INITIAL_ROUND_TIMEOUT_SECONDS),
+        subsequent_round_seconds: view.integer(&limits::SUBSEQUENT_ROUND_TIMEOUT_SECONDS),
         round_grace_seconds: view
-            .integer(&timeout_settings::ROUND_TIMEOUT_GRACE_SECONDS)
+            .integer(&limits::ROUND_TIMEOUT_GRACE_SECONDS)
             .unwrap_or(default.round_grace_seconds),
     }
 }

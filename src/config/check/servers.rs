@@ -14,7 +14,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::quote;
 use crate::config::keys::shape::{Flag, NamesOrPairs};
-use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, servers};
+use crate::config::keys::{ConfigKey, TypedKey, commands, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
     AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_PLACEHOLDER, InstanceSharing,
@@ -451,7 +451,7 @@ impl ConfigChecker<'_> {
         }
         let level = entry
             .section(&servers::SECURITY)
-            .and_then(|view| view.word(&server_security::LEVEL));
+            .and_then(|view| view.word(&servers::SECURITY_LEVEL));
         let is_allowed = |program: &String| {
             let name = program.rsplit('/').next().unwrap_or(program);
             let name = name.trim_end_matches(".exe");
@@ -502,8 +502,8 @@ impl ConfigChecker<'_> {
                 Some(false) | None => AddressAllowance::No,
             };
         let addresses = AddressPolicy {
-            this_machine: allowance(&server_security::ALLOW_LOCALHOST),
-            private: allowance(&server_security::ALLOW_PRIVATE_IPS),
+            this_machine: allowance(&servers::ALLOW_LOCALHOST),
+            private: allowance(&servers::ALLOW_PRIVATE_IPS),
         };
         let url = Url::parse(text.value).ok();
         let problem = match &url {

@@ -10,7 +10,6 @@ use crate::config::diagnostic::{Span, quote};
 use crate::config::keys::found_config::is_empty;
 use crate::config::keys::{
     ConfigKey, agents, backend, coordination, hooks, orchestrator, permissions, root,
-    subagent_model,
 };
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 use crate::id::{AGENT_ID_BYTES_MAX, AgentId};
@@ -38,12 +37,12 @@ impl ConfigChecker<'_> {
         let section = root
             .section_or_empty(&root::ORCHESTRATOR)
             .section_or_empty(&orchestrator::COORDINATION)
-            .section_or_empty(&subagent_model::KEY);
-        if !section.is_set(&subagent_model::ENABLED) {
+            .section_or_empty(&agents::SUBAGENTS);
+        if !section.is_set(&agents::SUBAGENTS_ENABLED) {
             return Vec::new();
         }
-        let enables_web_search = section.is_set(&subagent_model::WEB_SEARCH);
-        let entries = section.views(&subagent_model::AGENTS);
+        let enables_web_search = section.is_set(&agents::WEB_SEARCH);
+        let entries = section.views(&agents::SUBAGENT_MODELS);
         let mut models: Vec<SubagentBackend> = Vec::new();
         for (index, entry) in entries.into_iter().enumerate() {
             let name = self.subagent_name(&entry, index, &models);
@@ -95,7 +94,7 @@ impl ConfigChecker<'_> {
         index: usize,
         earlier_models: &[SubagentBackend],
     ) -> Option<String> {
-        let id = entry.text(&subagent_model::ID);
+        let id = entry.text(&agents::SUBAGENT_ID);
         let default_name = format!("{UNNAMED_PREFIX}{}", index.saturating_add(1));
         let name = id.as_ref().map_or(default_name.as_str(), |id| id.value);
         let problem = if earlier_models.iter().any(|model| model.name == name) {
@@ -140,9 +139,9 @@ impl ConfigChecker<'_> {
     /// Returns the types whose subagents have the models that the config names for subagents, and
     /// not the model of their agent; `None` if all subagents have them, as by default.
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
-        let view = coordination.section(&subagent_model::KEY)?;
-        view.get(&subagent_model::SHARED_TYPES)?;
-        let shared_types = view.texts(&subagent_model::SHARED_TYPES);
+        let view = coordination.section(&agents::SUBAGENTS)?;
+        view.get(&agents::SHARED_TYPES)?;
+        let shared_types = view.texts(&agents::SHARED_TYPES);
         if shared_types.iter().any(|text| text.value == ALL_TYPES) {
             return None;
         }

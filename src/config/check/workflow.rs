@@ -8,9 +8,7 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::quote;
 use crate::config::keys::shape::Text;
-use crate::config::keys::{
-    TypedKey, backend, folder_guard, nearest_hint, roles, root, stages, workflow,
-};
+use crate::config::keys::{TypedKey, backend, context_paths, nearest_hint, root, workflow};
 use crate::config::storage_path::StoragePath;
 use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
 use crate::config::yaml::YamlValue;
@@ -102,7 +100,7 @@ impl ConfigChecker<'_> {
         for agent in &config.agents {
             let takes_part = stages.iter().any(|stage| stage.agents.contains(&agent.id));
             let set_key = match (&agent.folder_guard, &agent.cwd) {
-                (FolderGuard::On { .. }, _) => folder_guard::KEY.name(),
+                (FolderGuard::On { .. }, _) => context_paths::GUARD.name(),
                 (_, Some(StoragePath::Absolute(_))) => backend::CWD.name(),
                 _ => continue,
             };
@@ -116,14 +114,18 @@ impl ConfigChecker<'_> {
 
     /// Returns the roles that the config describes.
     fn roles(&mut self, root: &MappingView<'_>) -> Vec<PipelineRole> {
-        let entries = root.named_mappings(&root::ROLES, &roles::NAME);
+        let entries = root.named_mappings(&root::ROLES, &workflow::ROLE_NAME);
         let hint = "remove roles that are not a stage";
         let count = (entries.len(), ROLES_MAX);
         self.limit_count(root.at(&root::ROLES), count, "roles", hint);
         let mut roles: Vec<PipelineRole> = Vec::new();
         for (name, entry) in entries.into_iter().take(ROLES_MAX) {
             let Some(name) = name else {
-                self.refuse(entry.at(&roles::NAME), "`name` is missing", "name the role");
+                self.refuse(
+                    entry.at(&workflow::ROLE_NAME),
+                    "`name` is missing",
+                    "name the role",
+                );
                 continue;
             };
             let Some(name) = self.role_name(&name) else {
@@ -131,7 +133,7 @@ impl ConfigChecker<'_> {
             };
             if roles.iter().any(|role| role.name == name) {
                 let message = format!("role `{name}` is defined twice");
-                self.refuse(entry.at(&roles::NAME), message, "define it once");
+                self.refuse(entry.at(&workflow::ROLE_NAME), message, "define it once");
                 continue;
             }
             roles.extend(self.role(name, &entry));
@@ -151,12 +153,12 @@ impl ConfigChecker<'_> {
     fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
         let mut role = built_in_role(&name).unwrap_or_else(|| PipelineRole::read_only(name));
         let text = |key: &TypedKey<Text>| entry.text(key).map(|text| text.value.trim().to_owned());
-        if let Some(purpose) = text(&roles::PURPOSE) {
+        if let Some(purpose) = text(&workflow::ROLE_PURPOSE) {
             role.purpose = purpose;
         }
-        role.prompt = text(&roles::PROMPT).or(role.prompt);
-        if entry.get(&roles::RIGHTS).is_some() {
-            let right_names = entry.texts(&roles::RIGHTS);
+        role.prompt = text(&workflow::ROLE_PROMPT).or(role.prompt);
+        if entry.get(&workflow::ROLE_RIGHTS).is_some() {
+            let right_names = entry.texts(&workflow::ROLE_RIGHTS);
             let rights = right_names
                 .iter()
                 .filter_map(|text| RoleRight::from_name(text.value));
@@ -165,27 +167,27 @@ impl ConfigChecker<'_> {
         if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
             let message = "`edit` requires `write`";
             let hint = "add `write`, or remove `edit`";
-            self.refuse(entry.at(&roles::RIGHTS), message, hint);
+            self.refuse(entry.at(&workflow::ROLE_RIGHTS), message, hint);
         }
-        if entry.get(&roles::WRITES).is_some() {
+        if entry.get(&workflow::ROLE_WRITES).is_some() {
             role.writes = self.writes(entry)?;
         }
-        if entry.get(&roles::READS).is_some() {
+        if entry.get(&workflow::ROLE_READS).is_some() {
             role.reads = self.reads(entry)?;
         }
-        if let Some(output) = entry.text(&roles::OUTPUT) {
+        if let Some(output) = entry.text(&workflow::ROLE_OUTPUT) {
             role.output = Some(self.output(&output)?);
         }
         Some(role)
     }
 
     fn writes(&mut self, entry: &MappingView<'_>) -> Option<RoleWriteAccess> {
-        match entry.word(&roles::WRITES) {
+        match entry.word(&workflow::ROLE_WRITES) {
             Some("own") => return Some(RoleWriteAccess::OwnDirectory),
             Some("project") => return Some(RoleWriteAccess::Project),
             Some(_) | None => {}
         }
-        let dir_texts = entry.texts(&roles::WRITES);
+        let dir_texts = entry.texts(&workflow::ROLE_WRITES);
         let dirs = dir_texts.iter().map(|text| self.directory(text));
         dirs.collect::<Option<_>>()
             .map(RoleWriteAccess::OwnAndListed)
@@ -193,12 +195,12 @@ impl ConfigChecker<'_> {
 
     fn reads(&mut self, entry: &MappingView<'_>) -> Option<RoleReadAccess> {
         if entry
-            .text(&roles::READS)
+            .text(&workflow::ROLE_READS)
             .is_some_and(|text| text.value == "all")
         {
             return Some(RoleReadAccess::AllEarlier);
         }
-        let name_texts = entry.texts(&roles::READS);
+        let name_texts = entry.texts(&workflow::ROLE_READS);
         let names = name_texts.iter().map(|text| self.role_name(text));
         names.collect::<Option<_>>().map(RoleReadAccess::Only)
     }
@@ -283,7 +285,7 @@ impl ConfigChecker<'_> {
                 }
                 YamlValue::Null | YamlValue::List(_) => continue,
             };
-            if let Some(text) = stage.text(&stages::ROLE) {
+            if let Some(text) = stage.text(&workflow::STAGE_ROLE) {
                 stages.extend(self.stage(&text, Some(&stage), roles, agents));
             }
         }
@@ -320,8 +322,8 @@ impl ConfigChecker<'_> {
         };
         let mut agent_names: Vec<TextValue<'_>> = Vec::new();
         if let Some(view) = view {
-            agent_names.extend(view.text(&stages::AGENT));
-            agent_names.extend(view.texts(&stages::AGENTS));
+            agent_names.extend(view.text(&workflow::STAGE_AGENT));
+            agent_names.extend(view.texts(&workflow::STAGE_AGENTS));
         }
         let known_ids: Option<Vec<AgentId>> = agent_names
             .iter()
@@ -335,7 +337,7 @@ impl ConfigChecker<'_> {
             ids.extend(namesake.or(agents.first()).map(|agent| agent.id.clone()));
         }
         let copies = view
-            .and_then(|view| view.integer(&stages::COPIES))
+            .and_then(|view| view.integer(&workflow::COPIES))
             .unwrap_or(1);
         Some(PipelineStage {
             role,

@@ -6,7 +6,7 @@ use crate::config::external_agents::find_kind;
 use crate::config::keys::root::ROOT;
 use crate::config::keys::{
     ConfigKey, KeySection, KeyStatus, ValueShape, agents, backend, checks, commands, context_paths,
-    limits, orchestrator, root, timeout_settings,
+    limits, orchestrator, root,
 };
 use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
 
@@ -178,10 +178,7 @@ pub static FORM: &[QuestionGroup] = &[
             question("Tool calls", &[LIMITS, limits::MAX_TOOL_CALLS.name()], ""),
             question(
                 "Seconds",
-                &[
-                    TIMEOUTS,
-                    timeout_settings::ORCHESTRATOR_TIMEOUT_SECONDS.name(),
-                ],
+                &[TIMEOUTS, limits::ORCHESTRATOR_TIMEOUT_SECONDS.name()],
                 "",
             ),
         ],

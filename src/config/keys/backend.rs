@@ -1,13 +1,13 @@
-//! The keys of an agent's backend, except for those about commands.
+//! The keys of an agent's backend, except for those about commands, and of a fallback model.
 
 use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Inside, NeedsNamedConfig};
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::media::MAKES_MEDIA;
+use crate::config::keys::media::{self, MAKES_MEDIA};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{
-    ConfigKey, ValueShape, agents, commands, context_paths, custom_tools, docker, extra_body,
-    fallback, folder_guard, hooks, media, permissions, servers, uploads, value_rules,
+    ConfigKey, ValueShape, agents, commands, context_paths, custom_tools, docker, hooks,
+    permissions, servers, value_rules,
 };
 
 /// The maximum number of tokens that a request can ask for; no model produces more.
@@ -93,7 +93,7 @@ section! {
     const ENFORCE_READ_BEFORE_DELETE = ["enforce_read_before_delete"] flag().with_default("true");
     row agents::SYSTEM_MESSAGE
         .with_doc("Same as `system_message` of the agent, which takes precedence.").row();
-    row folder_guard::KEY.with_doc("Same as `folder_guard` of the agent, which takes precedence.")
+    row context_paths::GUARD.with_doc("Same as `folder_guard` of the agent, which takes precedence.")
         .row();
 
     /// The replies of a `scripted` backend.
@@ -128,7 +128,7 @@ section! {
 
     /// Models to switch to when this one fails, in order. A string is another model of the same
     /// vendor with the same keys.
-    const FALLBACK = ["fallback"] nodes(const { &ValueShape::TextOr(&fallback::FALLBACK) })
+    const FALLBACK = ["fallback"] nodes(const { &ValueShape::TextOr(&FALLBACK_SECTION) })
         .with_default("[]");
 
     /// Timeout until the first byte of a reply; the request is then retried.
@@ -144,7 +144,7 @@ section! {
         .with_default("3600");
 
     /// Additional keys for the model's API.
-    const EXTRA_BODY = ["extra_body"] section(&extra_body::EXTRA_BODY)
+    const EXTRA_BODY = ["extra_body"] section(&EXTRA_BODY_SECTION)
         .in_found(NeedsNamedConfig("sends keys to the model's API that massgen does not know"));
     passed_on ["temperature"] Number(0.0, 2.0), "Sampling temperature.";
     passed_on ["top_p", "min_p", "top_a"] Number(0.0, 1.0), "Sampling cut-offs.";
@@ -234,7 +234,7 @@ section! {
         "every agent may answer; leave out the agent";
     unsupported ["max_thinking_tokens"] Restricts,
         "limit the agent with `limits`, or the model with `max_tokens` or `thinking`";
-    row uploads::KEY.row();
+    row media::UPLOAD_FILES.row();
     row hooks::KEY.row();
     row permissions::KEY.row();
     unsupported ["permission_mode"] RestrictsAs(&["plan"])
@@ -252,4 +252,27 @@ section! {
     refused ["n"], "massgen asks for one reply at a time";
     row ConfigKey::refused(&["command_line_docker_host", "command_line_kubernetes"],
         ELSEWHERE_HINT);
+}
+
+section! {
+    /// A model that is asked when the one before it cannot continue: its key is bad, it is unknown,
+    /// overloaded for too long, or the conversation is too long for it. Keys of the model's API are
+    /// written as in `backend`.
+    pub static FALLBACK_SECTION = "agents[].backend.fallback[]", PassedOnUnlessOfBackend;
+    row TYPE
+        .with_doc("Which vendor is asked; the same as in `backend` if it is not there.")
+        .make_optional().row();
+    row MODEL.with_doc("The model's name at the vendor.").make_required().row();
+    row BASE_URL.row();
+    row API_KEY.with_doc("The key, instead of the vendor's variable.").row();
+    row IMAGE_INPUT.row();
+    row REASONING_ECHO.row();
+    row REPLIES.row();
+    row SCRIPT.row();
+    row EXTRA_BODY.row();
+}
+
+section! {
+    /// Keys that go into every request as they are, whatever they are called.
+    pub static EXTRA_BODY_SECTION = "agents[].backend.extra_body", PassedOn;
 }

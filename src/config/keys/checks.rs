@@ -1,5 +1,5 @@
-//! The keys of a check, a command that is run on every answer, and of the judge, which is run when all
-//! is over.
+//! The keys about the quality of answers: of a check, which is a command that is run on every answer,
+//! of a criterion by which voters score answers, and of the judge, which is run when all is over.
 
 section! {
     /// A command whose exit status decides whether an answer passes; see `docs/checks.md` for where
@@ -46,4 +46,14 @@ section! {
 
     /// Timeout in seconds.
     const JUDGE_TIMEOUT = ["timeout"] integer(1, 24 * 60 * 60).with_default("600");
+}
+
+section! {
+    /// A criterion that voters give a score from 0 to 10.
+    pub static CRITERION = "orchestrator.coordination.checklist_criteria_inline[]";
+
+    /// What an answer has to be like, as the agents read it.
+    const TEXT = ["text"] text().make_required();
+    unsupported ["category", "verify_by", "anti_patterns", "score_anchors"] Convenience,
+        "all criteria count alike, and agents read their texts";
 }

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Inside, NeedsNamedConfig};
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::{ValueShape, criteria, preparation, subagent_model};
+use crate::config::keys::{ValueShape, agents, checks, preparation};
 
 /// The highest limit of steps in a plan, which is also that of the tool.
 const TASKS_PER_PLAN_MAX: i64 = 100;
@@ -52,7 +52,7 @@ section! {
     /// The criteria of `voting_sensitivity: checklist_gated`, at most 16. A string is the text
     /// alone. Default: four criteria about completeness, correctness, thoroughness and care.
     const CHECKLIST_CRITERIA = ["checklist_criteria_inline"]
-        nodes(const { &ValueShape::TextOr(&criteria::CRITERION) });
+        nodes(const { &ValueShape::TextOr(&checks::CRITERION) });
 
 
 
@@ -113,7 +113,7 @@ section! {
     /// `execution_trace_analyzer`.
     const SUBAGENT_TYPES = ["subagent_types"] texts()
         .in_found(NeedsNamedConfig("gives subagents instructions that are in the project"));
-    row subagent_model::KEY.row();
+    row agents::SUBAGENTS.row();
 
     /// Whether agents are asked to write down their decisions and the reasons in
     /// `tasks/changedoc.md` of their workspace, and to continue the document of the answer that

@@ -11,42 +11,25 @@ mod declaration;
 pub mod agents;
 pub mod backend;
 pub mod checks;
-pub mod command_limits;
 pub mod commands;
 pub mod context_paths;
 pub mod coordination;
-pub mod criteria;
 pub mod custom_tools;
 pub mod docker;
-pub mod extra_body;
-pub mod fallback;
-pub mod folder_guard;
 pub mod found_config;
-pub mod hook;
-pub mod hook_group;
 pub mod hooks;
 pub mod limits;
 pub mod media;
 pub mod memory;
 pub mod models;
-pub mod oauth;
 pub mod orchestrator;
-pub mod permission_rules;
 pub mod permissions;
 pub mod preparation;
-pub mod rate_limits;
-pub mod retention;
-pub mod roles;
 pub mod root;
 mod typed_key;
-pub mod server_security;
 pub mod servers;
 pub mod shape;
-pub mod stages;
-pub mod subagent_model;
-pub mod timeout_settings;
 pub mod ui;
-pub mod uploads;
 mod value_rules;
 pub mod workflow;
 
@@ -374,45 +357,45 @@ pub static SECTIONS: &[&KeySection] = &[
     &root::ROOT,
     &agents::AGENT,
     &backend::BACKEND,
-    &command_limits::COMMAND_LIMITS,
+    &commands::COMMAND_LIMITS,
     &docker::DOCKER_CREDENTIALS,
     &docker::DOCKER_PACKAGES,
     &docker::DOCKER_PREINSTALL,
     &servers::MCP_SERVER,
     &custom_tools::CUSTOM_TOOL,
     &custom_tools::PROGRAM_TOOL,
-    &oauth::OAUTH,
-    &server_security::SECURITY,
-    &extra_body::EXTRA_BODY,
-    &fallback::FALLBACK,
-    &uploads::UPLOAD,
-    &folder_guard::FOLDER_GUARD,
+    &servers::SERVER_OAUTH,
+    &servers::SERVER_SECURITY,
+    &backend::EXTRA_BODY_SECTION,
+    &backend::FALLBACK_SECTION,
+    &media::UPLOAD,
+    &context_paths::FOLDER_GUARD,
     &orchestrator::ORCHESTRATOR,
     &context_paths::CONTEXT_PATH,
     &coordination::COORDINATION,
-    &subagent_model::SUBAGENT_ORCHESTRATOR,
-    &subagent_model::SUBAGENT,
+    &agents::SUBAGENT_ORCHESTRATOR,
+    &agents::SUBAGENT,
     &preparation::DSPY,
     &preparation::PERSONA_GENERATOR,
     &preparation::CRITERIA_GENERATOR,
     &orchestrator::TIMEOUT,
     &workflow::WORKFLOW,
-    &stages::STAGE,
-    &roles::ROLE,
-    &retention::RETENTION,
-    &timeout_settings::TIMEOUT_SETTINGS,
+    &workflow::STAGE,
+    &workflow::PIPELINE_ROLE,
+    &limits::RETENTION,
+    &limits::TIMEOUT_SETTINGS,
     &checks::CHECK,
     &checks::JUDGE,
-    &criteria::CRITERION,
+    &checks::CRITERION,
     &memory::MEMORY,
     &memory::PERSISTENT_MEMORY,
     &memory::MEMORY_COMPRESSION,
-    &rate_limits::RATE_LIMIT,
+    &limits::RATE_LIMIT,
     &limits::LIMITS,
     &permissions::PERMISSIONS,
-    &permission_rules::PERMISSION_RULES,
+    &permissions::PERMISSION_RULES,
     &hooks::HOOKS,
-    &hook_group::HOOK_GROUP,
-    &hook::HOOK,
+    &hooks::HOOK_GROUP,
+    &hooks::HOOK,
     &ui::UI,
 ];

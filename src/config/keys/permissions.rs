@@ -1,8 +1,8 @@
 //! The keys of `permissions`: what is denied, needs approval or is allowed, in addition to the
 //! grants.
 
+use crate::config::keys::ValueShape;
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{ValueShape, permission_rules};
 
 keys! {
     /// Calls that are denied or need approval, within the grants. Rules of the agent, its backend,
@@ -43,7 +43,7 @@ section! {
 
     /// The same lists as MassGen writes them: `*` at the end of a pattern of commands also matches
     /// further words. With it, `automation_default` is `risk-based` unless it is set.
-    const RULES = ["rules"] section(&permission_rules::PERMISSION_RULES);
+    const RULES = ["rules"] section(&PERMISSION_RULES);
 
     /// Which calls need approval in addition to the rules: with `risk-based`, commands that MassGen
     /// considers dangerous, such as `sudo`, `rm -r`, `git push --force` and `curl`; with
@@ -57,4 +57,12 @@ section! {
         "write `ask`; approval requests go to the terminal or to `--approval-socket`";
     unsupported ["audit", "audit_log", "ledger"] Convenience,
         "every call and every answer is in `events.jsonl` of the run";
+}
+
+section! {
+    /// The lists of `permissions`, where MassGen has them. Both are combined.
+    pub static PERMISSION_RULES = "permissions.rules";
+    row DENY.row();
+    row ASK.row();
+    row ALLOW.row();
 }

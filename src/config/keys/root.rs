@@ -2,8 +2,8 @@
 
 use crate::config::keys::found_config::FoundConfigUse::NeedsNamedConfig;
 use crate::config::keys::{
-    ValueShape, agents, checks, hooks, limits, memory, orchestrator, permissions, rate_limits,
-    retention, roles, servers, timeout_settings, ui, workflow,
+    ValueShape, agents, checks, hooks, limits, memory, orchestrator, permissions, servers, ui,
+    workflow,
 };
 
 /// The longest timeout that can be set, in seconds: one week.
@@ -24,7 +24,7 @@ section! {
     const ORCHESTRATOR = ["orchestrator"] section(&orchestrator::ORCHESTRATOR);
 
     /// Timeouts.
-    const TIMEOUT_SETTINGS = ["timeout_settings"] section(&timeout_settings::TIMEOUT_SETTINGS);
+    const TIMEOUT_SETTINGS = ["timeout_settings"] section(&limits::TIMEOUT_SETTINGS);
     row limits::KEY.row();
 
     /// Whether you review the delivery before it is applied. `review` shows the changes and asks
@@ -61,7 +61,7 @@ section! {
     const SESSION_ID = ["session_id"] text();
 
     /// Which earlier runs and sessions of the project are removed at the end of a run.
-    const RETENTION = ["retention"] section(&retention::RETENTION)
+    const RETENTION = ["retention"] section(&limits::RETENTION)
         .in_found(NeedsNamedConfig("removes earlier runs and sessions of yours"));
     row memory::KEY.row();
     row servers::KEY
@@ -74,11 +74,11 @@ section! {
     const WORKFLOW = ["workflow"] section(&workflow::WORKFLOW);
 
     /// Additional roles of the pipeline, or changes to built-in ones.
-    const ROLES = ["roles"] named_sections(&roles::ROLE);
+    const ROLES = ["roles"] named_sections(&workflow::PIPELINE_ROLE);
 
     /// Rate limits of all agents together. Every matching limit applies.
     const RATE_LIMITS = ["rate_limits"]
-        nodes(const { &ValueShape::Mapping(&rate_limits::RATE_LIMIT) })
+        nodes(const { &ValueShape::Mapping(&limits::RATE_LIMIT) })
         .with_default("[]");
     unsupported ["rate_limiting"] Restricts, "write `rate_limits`";
     unsupported ["display"] Nothing, "`dashboard` in `ui` selects how a run is shown";

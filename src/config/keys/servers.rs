@@ -1,8 +1,9 @@
-//! The keys of an MCP server.
+//! The keys of an MCP server, how massgen signs in to it, and the programs and addresses that are
+//! allowed for it.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, NeedsNamedConfig};
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{ValueShape, oauth, server_security, value_rules};
+use crate::config::keys::{ForeignValue, ValueShape, value_rules};
 
 keys! {
     /// MCP servers of this agent: a list of mappings with `name`, or a mapping of names. An entry
@@ -72,7 +73,7 @@ section! {
         .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
     /// How massgen gets a token, if the server requires one.
-    const OAUTH = ["oauth"] section(&oauth::OAUTH)
+    const OAUTH = ["oauth"] section(&SERVER_OAUTH)
         .in_found(NeedsNamedConfig("sends the agents' work to a server"));
 
     /// The only tools to use, by the server's names.
@@ -103,9 +104,74 @@ section! {
     const TIMEOUT_SECONDS = ["timeout_seconds"] integer(1, SECONDS_MAX).with_default("120");
 
     /// Allowed programs and addresses.
-    const SECURITY = ["security"] section(&server_security::SECURITY);
+    const SECURITY = ["security"] section(&SERVER_SECURITY);
     unsupported ["defer_loading", "allowed_callers"] Convenience.with_default("false"),
         "the model is offered all its tools from the start, and calls them one by one";
     unsupported ["description"] Convenience.with_shape(ValueShape::Text),
         "models read the server's own descriptions of its tools";
+}
+
+section! {
+    /// How massgen signs in to a remote server. Not needed if the server supports dynamic client
+    /// registration.
+    pub static SERVER_OAUTH = "agents[].backend.mcp_servers[].oauth";
+
+    /// The client id, if massgen was registered manually.
+    const CLIENT_ID = ["client_id"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
+
+    /// The client secret, if there is one; preferably `${VARIABLE}`.
+    const CLIENT_SECRET = ["client_secret"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
+
+    refused ["grant_type", "private_key", "assertion", "assertion_file"],
+        "massgen gets no token without a user: sign in with `massgen mcp login`, or add a token to \
+         `headers`";
+
+    /// The issuer URL of the authorization server that knows massgen, the only one that is used.
+    /// Default: the one that the server names, which receives `client_secret` only if it has the
+    /// origin of `url`.
+    const ISSUER = ["issuer"] text()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server"));
+
+    /// The scopes to request. Default: those that the server announces.
+    const SCOPES = ["scopes"] texts()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server")).with_default("[]");
+}
+
+/// Levels that MassGen accepts and reads as the strictest.
+const FOREIGN_LEVELS: &[ForeignValue] = &[
+    ForeignValue {
+        massgen_value: "high",
+        read_as: "strict",
+        doc: "there is no such level, and the strictest one applies, as in MassGen",
+    },
+    ForeignValue {
+        massgen_value: "medium",
+        read_as: "strict",
+        doc: "there is no such level, and the strictest one applies, as in MassGen",
+    },
+    ForeignValue {
+        massgen_value: "low",
+        read_as: "strict",
+        doc: "there is no such level, and the strictest one applies, as in MassGen",
+    },
+];
+
+section! {
+    /// Allowed programs and addresses. Programs always run in the agent's sandbox.
+    pub static SERVER_SECURITY = "agents[].backend.mcp_servers[].security";
+
+    /// Allowed programs: interpreters and package runners; `moderate` adds `git` and `nodejs`,
+    /// `permissive` adds `curl`, `wget` and any program with an absolute path.
+    const SECURITY_LEVEL = ["level"] one_of(&["strict", "moderate", "permissive"]).with_default("strict")
+        .with_foreign_values(FOREIGN_LEVELS);
+
+    /// Whether `url` may point to this machine.
+    const ALLOW_LOCALHOST = ["allow_localhost"] flag()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server")).with_default("false");
+
+    /// Whether `url` may point to a private network.
+    const ALLOW_PRIVATE_IPS = ["allow_private_ips"] flag()
+        .in_found(NeedsNamedConfig("sends the agents' work to a server")).with_default("false");
 }

@@ -8,7 +8,7 @@ use crate::config::external_agents;
 use crate::config::keys::found_config::{
     KeySetting, is_empty, items, text, text_of_key, value_of_key,
 };
-use crate::config::keys::{backend, context_paths, hook, hook_group, servers};
+use crate::config::keys::{backend, context_paths, hooks, servers};
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, UrlDestination, Vendor, VendorConnection};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -259,9 +259,9 @@ pub(super) fn hook(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the command of a hook, or of the first hook of a group.
 fn first_command(hook: &YamlNode) -> Option<&str> {
-    let own_command = || text_of_key(hook, &hook::COMMAND);
+    let own_command = || text_of_key(hook, &hooks::COMMAND);
     let group_command = || {
-        let group_hooks = value_of_key(hook, &hook_group::HOOKS)?;
+        let group_hooks = value_of_key(hook, &hooks::GROUP_HOOKS)?;
         items(group_hooks).first().and_then(first_command)
     };
     text(hook).or_else(own_command).or_else(group_command)

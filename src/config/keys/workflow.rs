@@ -1,8 +1,8 @@
-//! The keys of `workflow`: the stages of a pipeline, and when it ends.
+//! The keys of `workflow`: the stages of a pipeline, and when it ends; those of a stage and of a role.
 
+use crate::config::keys::ValueShape;
 use crate::config::keys::found_config::FoundConfigUse::Inside;
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::{ValueShape, stages};
 
 /// The highest value of `max_iterations`.
 pub(crate) const ITERATION_LIMIT_MAX: i64 = 1_000;
@@ -22,7 +22,7 @@ section! {
     const TYPE = ["type"] one_of(&["pipeline"]).make_required();
 
     /// The roles in order. A string is the name of the role.
-    const STAGES = ["stages"] nodes(const { &ValueShape::TextOr(&stages::STAGE) }).make_required();
+    const STAGES = ["stages"] nodes(const { &ValueShape::TextOr(&STAGE) }).make_required();
 
     /// Maximum number of iterations.
     const MAX_ITERATIONS = ["max_iterations"] integer(1, ITERATION_LIMIT_MAX).with_default("3");
@@ -49,4 +49,53 @@ section! {
     /// The project: `auto` for the repository that contains the current directory, if any, `none`
     /// for an empty tree, or a directory of a repository.
     const PROJECT = ["project"] text().in_found(Inside(PathPurpose::Project)).with_default("auto");
+}
+
+/// The maximum number of copies of a role that work at the same time.
+const COPIES_MAX: i64 = 16;
+
+section! {
+    /// A stage of a pipeline.
+    pub static STAGE = "workflow.stages[]";
+
+    /// The role: `understand`, `planner`, `implementer`, `reviewer`, `tester`, `user`, or one of
+    /// `roles`.
+    const STAGE_ROLE = ["role"] text().make_required();
+
+    /// The agent. Default: the one with the name of the role, or the first.
+    const STAGE_AGENT = ["agent"] text();
+
+    /// Several agents that answer and vote; the files of the winner count.
+    const STAGE_AGENTS = ["agents"] texts();
+
+    /// Number of copies of the role that work in parallel, each on a part of the plan.
+    const COPIES = ["copies"] integer(1, COPIES_MAX).with_default("1");
+}
+
+section! {
+    /// A role of a pipeline, or changes to a built-in one.
+    pub static PIPELINE_ROLE = "roles[]";
+
+    /// Its name, if roles are a list: letters, digits and `-`.
+    const ROLE_NAME = ["name"] text();
+
+    /// Its purpose, for tables.
+    const ROLE_PURPOSE = ["purpose"] text();
+
+    /// The prompt for its agents. Default: `purpose`, or the prompt of the built-in role.
+    const ROLE_PROMPT = ["prompt"] text();
+
+    /// Its rights in addition to reading; without `bash` it is offered no commands or programs,
+    /// whatever its agent may run.
+    const ROLE_RIGHTS = ["rights"] texts_of(&ValueShape::OneOf(&["read", "write", "edit", "bash"]));
+
+    /// Where it may write: in its own directory (`own`), everywhere in a project except the
+    /// directories of other roles (`project`), or also in these directories of the tree.
+    const ROLE_WRITES = ["writes"] one_of_or_list(&["own", "project"]);
+
+    /// Roles whose outputs it reads: those of all earlier stages (`all`), or these.
+    const ROLE_READS = ["reads"] one_of_or_list(&["all"]);
+
+    /// The file in its directory for later roles. A custom role without one passes on its answer.
+    const ROLE_OUTPUT = ["output"] text();
 }
