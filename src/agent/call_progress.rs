@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::agent::recorded_conversation::ToolResultContent;
 use crate::prompts::call_answers;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::tools::served::SERVED_PREFIX;
 
 /// The number of replies in a row that bring nothing new that have a note: all their calls fail, or

@@ -6,7 +6,7 @@ use crate::agent::images::replace_images_by_notes;
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::compaction::{CompactedCall, CompactedStep, compacted_steps, truncated_result};
 use crate::text::{count_noun, truncate};
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// Number of the model's last replies whose steps stay unchanged, as long as that suffices.
 const RECENT_STEPS: usize = 3;

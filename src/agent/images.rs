@@ -7,15 +7,15 @@ use crate::agent::uploads::files_base64_bytes;
 use crate::backend::conversation::ChatMessage;
 use crate::config::vendors::ImageInput;
 use crate::path::RealPath;
-use crate::prompts::images::{
+use crate::prompts::media_notes::{
     omitted_images_note, result_images_heading, task_images_heading, unshown_images_note,
 };
 use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
+use crate::tools::CallRequest;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::image::{ImageCollector, ModelImage};
 use crate::tools::page_url::PageUrl;
-use crate::tools::request::CallRequest;
 use crate::world::access::gate::Gate;
 use crate::world::exec;
 use crate::world::io::page_fetcher::PageFetcher;

@@ -11,7 +11,7 @@ use crate::agent::replay_visibility::ReplySource;
 use crate::agent::user_messages::{NumberedMessage, UserMessageView};
 use crate::event::RunEvent;
 use crate::id::AgentId;
-use crate::prompts::user_messages::user_message;
+use crate::prompts::rounds::user_message;
 
 /// Messages that an agent was shown before one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use crate::check_results::CheckResults;
 use crate::event::{CoordinationEvent, SetupProblem};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::prompts::{self, AnswerView, call_answers};
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::task_plan::TaskPlan;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};

@@ -8,7 +8,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::config::uploads::{UploadSource, UploadedFile};
 use crate::config::vendors::file_input::{FilePassing, ModelFileInput};
 use crate::path::AbsPath;
-use crate::prompts::model_files::{omitted_files_note, task_files_heading};
+use crate::prompts::media_notes::{omitted_files_note, task_files_heading};
 use crate::text::count_noun;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileCollector, ModelFileSource};

@@ -16,7 +16,7 @@ use crate::agent::call_conversations::{CallConversations, ConversationSetup};
 use crate::backend::available_model::AvailableModel;
 use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
 use crate::id::SubagentId;
-use crate::prompts::vendor_tools::{vendor_tool_system_prompt, vendor_tool_task};
+use crate::prompts::outside_text::{vendor_tool_system_prompt, vendor_tool_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::exec::vendor_tools::{VendorToolRequest, VendorToolRunner};

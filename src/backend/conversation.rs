@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::tools::CallRequest;
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::ModelFile;
-use crate::tools::request::CallRequest;
 
 /// The text length that an image counts as, in bytes: vendors count about 1,600 tokens for a large
 /// one. <https://platform.claude.com/docs/en/build-with-claude/vision>

@@ -15,7 +15,7 @@ use crate::event::{SetupProblem, StopReason};
 use crate::id::SubagentId;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::tools::spec::ToolOffer;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::exec::agent_launcher::AgentLaunchSetup;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::path::AbsPath;
-use crate::text::shell_words::{quote_word, shell_line};
+use crate::text::{quote_word, shell_line};
 
 /// The environment variables of the user that jobs get. None of them may be a secret.
 pub const JOB_VARIABLES: &[&str] = &["HOME", "PATH", "LANG", "TZ", "MASSGEN_STATE_DIR"];

@@ -1,13 +1,13 @@
 //! Evaluates the rules against a call's tool, command line or page. The strictest matching rule
 //! wins, for the strictest command of the line.
 
-use crate::call_rules::command_pattern::PatternFit;
+use crate::call_rules::patterns::PatternFit;
 use crate::call_rules::{CallMatcher, CallRule, CallRules, matches_wildcard};
 use crate::commands::line::{ParsedCommandLine, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
 use crate::permissions::path_rules::RuleAction;
 use crate::text::single_line;
-use crate::tools::aliases::names_of;
+use crate::tools::external_tools::names_of;
 use crate::tools::page_url::PageUrl;
 
 /// The longest part of a command line that a reason quotes, in characters.

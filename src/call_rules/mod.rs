@@ -3,16 +3,14 @@
 //! paths become part of the grants; this module holds them until then, and evaluates the rules
 //! about commands, pages and tools.
 
-pub mod command_pattern;
+pub mod patterns;
 pub mod examples;
 pub mod judge;
-pub mod page_pattern;
 pub mod rule_syntax;
 
 use std::fmt;
 
-use crate::call_rules::command_pattern::CommandPattern;
-use crate::call_rules::page_pattern::PagePattern;
+use crate::call_rules::patterns::{CommandPattern, PagePattern};
 use crate::call_rules::rule_syntax::full_name;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::{PathGlob, RuleAction};

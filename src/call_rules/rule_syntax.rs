@@ -1,8 +1,7 @@
 //! Parses the forms of rules: `command(…)`, `read_file(…)`, `write_file(…)`, `read_url(…)`,
 //! `mcp(server/tool)` and `tool(…)`. Also finds the names in them that may not exist.
 
-use crate::call_rules::command_pattern::CommandPattern;
-use crate::call_rules::page_pattern::PagePattern;
+use crate::call_rules::patterns::{CommandPattern, PagePattern};
 use crate::call_rules::{CallMatcher, CallRule};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;

@@ -17,8 +17,9 @@ use crate::error::{ExitStatus, Result};
 use crate::layout::RunLayout;
 use crate::orchestrator::execution::new_run_name;
 use crate::orchestrator::grants::{self, InheritedPaths};
-use crate::orchestrator::memory::{MemoryOrigin, keeps_memory, read_memory};
-use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
+use crate::orchestrator::memory::{
+    MemoryOrigin, keeps_memory, previous_workspaces, read_memory, turn_history,
+};
 use crate::orchestrator::team::project_instructions::describe_size;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};

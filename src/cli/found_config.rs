@@ -3,7 +3,7 @@
 //! says what each key may do there; this module checks the paths on disk. Naming the config with
 //! `--config` lifts the restrictions.
 
-use crate::config::found_config::{PathUseAccess, RestrictedUse};
+use crate::config::keys::found_config::{PathUseAccess, RestrictedUse};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::vendors::is_key_variable;
 use crate::dotenv::ConfigVariables;

@@ -6,8 +6,10 @@ use std::{io, slice};
 
 use serde_json::json;
 
-use crate::cli::args::explain::{ExplainCommandArguments, ExplainPathArguments};
-use crate::cli::args::gate_calls::{GrantsSource, HookArguments, SandboxArguments, ToolArguments};
+use crate::cli::args::gate_calls::{
+    ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
+    ToolArguments,
+};
 use crate::cli::args::mcp::ServeArguments;
 use crate::cli::call_environment::{CallEnvironment, CommandIsolation};
 use crate::cli::command_line::usage_error;
@@ -17,10 +19,10 @@ use crate::cli::explain::command::{CommandCaller, CommandReport};
 use crate::cli::explain::path::PathReport;
 use crate::cli::explain::{AgentGates, calls};
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
-use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::mcp::serve::serve_tools;
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::cli::task::{STANDARD_INPUT, read_text};
 use crate::cli::team::{load_config, load_config_without_warnings};
 use crate::cli::team_file::TeamFile;
 use crate::cli::{environment, sandbox, tool};

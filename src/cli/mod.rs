@@ -1,8 +1,9 @@
 //! Command line interface: dispatches what was typed, and writes results, progress and errors to
 //! the two standard streams. It must hold no rules, and only here is an error printed, once.
 
-use crate::cli::args::explain::ExplainCommand;
-use crate::cli::args::gate_calls::HookCommand;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::cli::args::gate_calls::{ExplainCommand, HookCommand};
 use crate::cli::args::mcp::McpCommand;
 use crate::cli::args::pipeline::{PipelineArguments, PipelineCommand, RolesArguments};
 use crate::cli::args::{CliCommand, DeliveryArguments, RunArguments, SchemaCommand};
@@ -12,7 +13,6 @@ use crate::cli::format::{OutputFormat, requested_format};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::{login, orchestrate, packages};
 use crate::cli::output::{CliOutput, ReportFormat};
-use crate::cli::panic_guard::catch_panic;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -46,12 +46,10 @@ mod gates;
 mod result_builder;
 mod continued_session;
 pub mod grants_file;
-mod panic_guard;
 mod help;
 mod hook;
 mod http;
 mod init;
-mod input;
 mod interactive;
 mod interrupts;
 mod line_buffer;
@@ -96,7 +94,6 @@ mod typed_message;
 pub mod tool;
 mod command_line;
 mod completion_values;
-mod usage_summary;
 mod web;
 
 /// Executes the command line of `host` and returns the exit status of the process.
@@ -306,13 +303,20 @@ fn run_explain(
     Ok(ExitStatus::Success)
 }
 
+/// Runs `work` and returns its result; a panic in it is an error of the kind bug.
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What `work` was changing is only reported and dropped afterwards, never used for further
+    // work.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
     use super::*;
     use crate::cli::execution::RunFrontend as _;
-    use crate::error::ErrorKind;
+    use crate::error::{ErrorKind, ExitStatus};
     use crate::event::{Event, RunEvent};
 
     /// Returns what a script reads in `format` of a process that does `work`, with its exit status.
@@ -369,5 +373,32 @@ mod tests {
         });
         assert_eq!(lines[0]["error"], error);
         assert_eq!(lines[0]["exit_code"], 2);
+    }
+
+    #[track_caller]
+    fn check(work: impl FnOnce() -> Result<u8>, expected: std::result::Result<u8, &str>) {
+        let status = catch_panic(work).map_err(|error| error.to_string());
+        assert_eq!(status, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_everything_else_is_as_it_was() {
+        check(|| Ok(1), Ok(1));
+        check(
+            || Err(Error::new(ErrorKind::Usage, "typed wrongly")),
+            Err("typed wrongly"),
+        );
+        check(
+            || panic!("no agent {}", 7),
+            Err("massgen crashed: no agent 7"),
+        );
+        check(|| panic!("no agent"), Err("massgen crashed: no agent"));
+        check(|| std::panic::panic_any(7), Err("massgen crashed"));
+    }
+
+    #[test]
+    fn a_panic_is_our_bug() {
+        let error = catch_panic(|| -> Result<()> { panic!("no agent") }).unwrap_err();
+        assert_eq!(error.kind().exit_status(), ExitStatus::Bug);
     }
 }

@@ -1,6 +1,7 @@
-//! Format of the result: the last line of `--output-format stream-json`, and the only object of
-//! `--output-format json`.
+//! Format of the result, with its usage totals: the last line of `--output-format stream-json`, and
+//! the only object of `--output-format json`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -8,12 +9,12 @@ use serde::Serialize;
 
 use crate::ballot::WinnerReason;
 use crate::check_results::{CheckResult, CheckResults};
-use crate::cli::usage_summary::UsageSummary;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::candidates::CandidateReport;
 use crate::spending::money::Money;
+use crate::spending::totals::{RequestTotals, UsageTotals};
 use crate::tools::task_plan::TaskPlan;
 
 /// The result of a process: how it ended and what it produced. It is the last line.
@@ -197,6 +198,41 @@ pub(crate) struct DeniedCall {
     pub(crate) rule: Option<String>,
     /// The reason, as shown to the model.
     pub(crate) reason: String,
+}
+
+/// Usage totals.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct UsageSummary {
+    /// The total.
+    pub(crate) total: RequestTotals,
+    /// Per agent.
+    pub(crate) by_agent: BTreeMap<String, RequestTotals>,
+    /// Per model.
+    pub(crate) by_model: BTreeMap<String, RequestTotals>,
+    /// Per phase.
+    pub(crate) by_phase: BTreeMap<String, RequestTotals>,
+}
+
+impl UsageSummary {
+    /// Sums up `totals`.
+    pub(crate) fn from_totals(totals: &UsageTotals) -> Self {
+        let mut summary = Self {
+            total: totals.run(),
+            ..Self::default()
+        };
+        for (key, usage) in totals.entries() {
+            let breakdowns = [
+                (&mut summary.by_agent, key.agent.to_string()),
+                (&mut summary.by_model, key.model.to_string()),
+                (&mut summary.by_phase, key.phase.to_string()),
+            ];
+            for (breakdown, name) in breakdowns {
+                let sum = breakdown.entry(name).or_default();
+                *sum = sum.saturating_add(*usage);
+            }
+        }
+        summary
+    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use std::time::Duration;
 use crate::check_results::CheckResult;
 use crate::cli::result::{
     CastVote, DeniedCall, ErrorReport, GivenAnswer, ProcessOutcome, ResultKind, RunResult,
-    VoteCount, WinningAnswer,
+    UsageSummary, VoteCount, WinningAnswer,
 };
-use crate::cli::usage_summary::UsageSummary;
 use crate::error::{Error, ExitStatus};
 use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, SetupProblem, ToolEvent};
 use crate::id::AgentId;

@@ -42,7 +42,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
-use crate::text::shell_words::shell_line;
+use crate::text::shell_line;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::inspect;
 use crate::world::io::terminal_input::has_unread_bytes;

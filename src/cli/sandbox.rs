@@ -16,7 +16,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{HangupAction, Host};
-use crate::text::shell_words::shell_line;
+use crate::text::shell_line;
 use crate::tools::call::{ToolCall, UserPath, WORKSPACE};
 use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::access::verdict::PermitError;

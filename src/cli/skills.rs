@@ -15,7 +15,7 @@ use crate::host::Host;
 use crate::orchestrator::grants;
 use crate::orchestrator::team::skills::{AgentSkills, SkillLocations};
 use crate::path::AbsPath;
-use crate::prompts::skills::SkillSummary;
+use crate::prompts::instructions::SkillSummary;
 use crate::text::{escape_line, escape_name, escape_text};
 use crate::world::io::files::read_regular_file;
 

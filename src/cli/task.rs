@@ -1,5 +1,5 @@
 //! The task of the command line: which words are the task, and when standard input belongs to it.
-//! Standard input is read only if a lone `-` asks for it.
+//! Standard input is read to its end, and only if a lone `-` asks for it.
 
 use std::io::Read;
 
@@ -9,11 +9,10 @@ use crate::cli::args::CliArguments;
 use crate::cli::command_line::{
     HELP_WORDS, SHORT_PIPELINE_COMMANDS, unsupported_error, usage_error,
 };
-use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::interactive::commands::is_command;
 use crate::error::{Error, Result};
 use crate::mentions::TaskText;
-use crate::text::shell_words::quote_word;
+use crate::text::quote_word;
 
 /// Source of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +147,30 @@ fn similar_subcommand(word: &str) -> Option<String> {
         .get_subcommands()
         .map(|command| command.get_name().to_owned())
         .find(|name| distance(name) <= name.len() / 3)
+}
+
+/// Maximum size of standard input, in bytes: more than any model or tool accepts.
+pub(crate) const INPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The argument that means standard input.
+pub(crate) const STANDARD_INPUT: &str = "-";
+
+/// Reads all of `input` as text. Bytes that are not UTF-8 become U+FFFD.
+pub(crate) fn read_text(input: impl Read) -> Result<String> {
+    let limit = u64::try_from(INPUT_BYTES_MAX).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    input
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::io("cannot read standard input", error))?;
+    if bytes.len() > INPUT_BYTES_MAX {
+        return Err(usage_error(format!(
+            "standard input is longer than {INPUT_BYTES_MAX} bytes"
+        ))
+        .with_hint("shorten it, or mention a file: `Review @path/to/file`"));
+    }
+    // Only models read it, and a diff may be of files in another encoding.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

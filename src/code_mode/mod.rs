@@ -7,7 +7,6 @@ mod source;
 mod go;
 pub mod language;
 mod python;
-pub mod protocol;
 pub mod package;
 pub mod offer;
 

@@ -5,7 +5,6 @@ mod substitutions;
 pub mod judge;
 pub mod line;
 pub mod parse;
-pub mod pattern;
 pub mod rules;
 mod wrappers;
 mod syntax_nodes;
@@ -15,7 +14,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::commands::pattern::CommandRegex;
+use crate::commands::rules::CommandRegex;
 
 /// The settings of the text rules.
 #[derive(Clone, Debug, Default)]

@@ -1,21 +1,21 @@
-//! An agent as the config describes it: its access, its tools and its limits.
+//! An agent as the config describes it: its access, with the paths that are opened to it and the
+//! rules about its calls, its tools and its limits.
 
 use std::sync::Arc;
 
+use crate::call_rules::CallRules;
 use crate::config::backend::BackendConfig;
-use crate::config::code_mode::CodeModeConfig;
-use crate::config::command_line::CommandLineConfig;
-use crate::config::context_path::ContextPath;
-use crate::config::permissions::PermissionsConfig;
+use crate::config::command_line::{CodeModeConfig, CommandLineConfig};
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::uploads::UploadedFile;
 use crate::hooks::HookList;
 use crate::id::AgentId;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::spending::limits::BudgetLimits;
 use crate::tools::page_url::PageUrl;
 use crate::tools::spec::ToolSpec;
@@ -88,5 +88,62 @@ impl ToolFilter {
     pub fn keeps(&self, tool: &ToolSpec) -> bool {
         let is_listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
         self.allowed.as_deref().is_none_or(is_listed) && !is_listed(&self.excluded)
+    }
+}
+
+/// A path of the user that agents are given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextPath {
+    /// The path.
+    pub path: AbsPath,
+    /// The permission of the final agent; every agent may read during coordination.
+    pub permission: Permission,
+    /// Paths inside that stay read-only.
+    pub protected: Vec<RelPath>,
+    /// Paths inside that cannot be read either.
+    pub hidden: Vec<RelPath>,
+    /// Names that are removed from the protected ones here.
+    pub unprotected: Vec<String>,
+}
+
+impl ContextPath {
+    /// Creates a read-only context path.
+    pub fn read_only(path: AbsPath) -> Self {
+        Self {
+            path,
+            permission: Permission::Read,
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            unprotected: Vec::new(),
+        }
+    }
+}
+
+/// The default timeout of an approval request, in seconds.
+pub(crate) const ASK_SECONDS_DEFAULT: u64 = 300;
+
+/// The rules of one `permissions` section, and the timeout of approval requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PermissionsConfig {
+    /// The rules.
+    pub rules: CallRules,
+    /// The timeout of an approval request, in seconds; `None` uses the default.
+    pub ask_timeout_seconds: Option<u64>,
+}
+
+impl PermissionsConfig {
+    /// Merges the rules with those of `other`; the shorter timeout applies.
+    #[must_use]
+    pub fn merged_with(&self, other: &Self) -> Self {
+        let timeouts = [self.ask_timeout_seconds, other.ask_timeout_seconds];
+        Self {
+            rules: self.rules.extended_by(&other.rules),
+            ask_timeout_seconds: timeouts.into_iter().flatten().min(),
+        }
+    }
+
+    /// Returns the timeout of an approval request, in seconds.
+    pub fn approval_timeout_seconds(&self) -> u64 {
+        self.ask_timeout_seconds.unwrap_or(ASK_SECONDS_DEFAULT)
     }
 }

@@ -6,22 +6,22 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+pub use crate::config::agent::ContextPath;
+use crate::config::agent::PermissionsConfig;
 pub use crate::config::agent::{AgentConfig, ToolFilter};
 pub use crate::config::backend::{
     BackendConfig, KeyHosts, MediaModels, ReplyTimeouts, ScriptSource,
 };
 use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
-pub use crate::config::context_path::ContextPath;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::docker::DockerConfig;
-use crate::config::found_config::RestrictedUse;
+use crate::config::keys::found_config::RestrictedUse;
 pub use crate::config::orchestrator::{
-    DriftConflictPolicy, NoveltyRequirement, OrchestratorConfig, PlanningMode, PresentationMode,
-    Strategy, SubagentsConfig, TaskPlanning, TimeoutConfig, VotingChecklist, VotingSensitivity,
-    WriteMode,
+    DriftConflictPolicy, NotesTiming, NoveltyRequirement, OrchestratorConfig, PlanningMode,
+    PresentationMode, RoundGuidance, Strategy, SubagentsConfig, TaskPlanning, TimeoutConfig,
+    VotingChecklist, VotingSensitivity, WriteMode,
 };
-use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
 use crate::config::settings::ConfigSetting;
@@ -41,17 +41,13 @@ mod backend;
 pub mod check;
 pub mod checks;
 pub mod command_line;
-pub mod code_mode;
-mod context_path;
 pub mod copies;
-pub mod file_globs;
 pub mod diagnostic;
 pub mod docker;
 pub mod draft;
 pub mod examples;
 pub mod execution_mode;
 pub mod api_parameters;
-pub mod found_config;
 pub mod front_matter;
 pub mod external_agents;
 pub mod keys;
@@ -60,12 +56,10 @@ pub mod model_family;
 pub mod yaml;
 pub mod typed_yaml;
 mod orchestrator;
-pub mod permissions;
 pub mod storage_path;
 pub mod rates;
 pub mod recorded;
 pub mod retention;
-pub mod round_guidance;
 pub mod reference;
 pub mod schema;
 pub mod secrets;

@@ -8,8 +8,7 @@ use crate::config::vendors::{self, Vendor};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spending::models::{KnownModel, ModelList, ModelQuery, PricingVendor};
-use crate::text::list_names;
-use crate::text::shell_words::quote_word;
+use crate::text::{list_names, quote_word};
 
 /// The models of one maker.
 pub(super) struct ModelFamily {

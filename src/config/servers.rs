@@ -16,7 +16,7 @@ use crate::config::vendors::{is_local_name, is_this_machine};
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::sandbox_policy::public::{is_in_networks, is_public};
 use crate::tools::served::{ServedToolRules, ServerName};
 

@@ -4,14 +4,13 @@
 use serde_json::Map;
 use url::Url;
 
-use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
+use crate::config::agent::{PermissionsConfig, STEPS_PER_ROUND_DEFAULT};
 use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::quote;
 use crate::config::external_agents::find_kind;
 use crate::config::keys::nearest;
 use crate::config::model_family::{FAMILIES, find_family, reject_model_lists, unknown_model_error};
-use crate::config::permissions::PermissionsConfig;
 use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, UrlDestination, VENDORS, Vendor};
@@ -25,7 +24,7 @@ use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::text::list_names;

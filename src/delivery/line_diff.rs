@@ -1,5 +1,5 @@
-//! The lines in which two texts differ. The result depends on the texts only: the comparison is
-//! bounded by a number of lines, not by a time.
+//! The lines in which two texts differ, and merges of two changes of a text. The result depends on
+//! the texts only: the comparison is bounded by a number of lines, not by a time.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Range;
@@ -198,10 +198,33 @@ fn line_range(starts: &[usize], chunks: &Range<usize>) -> Range<usize> {
     start(chunks.start)..start(chunks.end)
 }
 
+/// Maximum length of a text that is merged, in bytes.
+pub const MERGE_BYTES_MAX: usize = 512 * 1024;
+
+/// Merges both changes of `base` into one text; `None` if they conflict, or if one of the three is
+/// not text or is too long.
+pub fn merge_texts(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
+    let (base, theirs, ours) = (as_text(base)?, as_text(theirs)?, as_text(ours)?);
+    diffy::merge(base, theirs, ours)
+        .ok()
+        .map(String::into_bytes)
+}
+
+/// Returns `bytes` as text; `None` if they are not text or are too long to be merged.
+pub fn as_text(bytes: &[u8]) -> Option<&str> {
+    let fits = bytes.len() <= MERGE_BYTES_MAX && !bytes.contains(&0);
+    if fits {
+        std::str::from_utf8(bytes).ok()
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Returns the new text, made of the old one and its replaced lines.
     fn rebuild(diff: &LineDiff<'_>) -> String {
@@ -271,5 +294,38 @@ mod tests {
                 prop_assert!(equal.eq(&diff.new[part.new.end..next.new.start]));
             }
         }
+    }
+
+    #[track_caller]
+    fn check(base: &str, theirs: &str, ours: &str, expected: Option<&str>) {
+        let merged = merge_texts(base.as_bytes(), theirs.as_bytes(), ours.as_bytes());
+        assert_eq!(merged.as_deref(), expected.map(str::as_bytes));
+    }
+
+    #[test]
+    fn changes_of_different_parts_become_one_text() {
+        let base = "1\n2\n3\n4\n5\n6\n7\n";
+        check(
+            base,
+            "one\n2\n3\n4\n5\n6\n7\n",
+            "1\n2\n3\n4\n5\n6\n7\n8\n",
+            Some("one\n2\n3\n4\n5\n6\n7\n8\n"),
+        );
+        check(base, base, "2\n", Some("2\n"));
+        check(base, "same\n", "same\n", Some("same\n"));
+    }
+
+    #[test]
+    fn changes_that_meet_stay_apart() {
+        check("1\n2\n3\n", "1\nzwei\n3\n", "1\ndeux\n3\n", None);
+        check("1\n", "", "1\n2\n", None);
+    }
+
+    #[test]
+    fn only_texts_of_a_moderate_length_are_merged() {
+        check("a\n", "a\0\n", "a\n", None);
+        let long = "x\n".repeat(MERGE_BYTES_MAX);
+        check(&long, &long, &long, None);
+        assert_eq!(merge_texts(b"\xff\n", b"\xff\n", b"\xff\n"), None);
     }
 }

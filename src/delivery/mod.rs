@@ -8,4 +8,3 @@ pub mod choice;
 pub mod line_diff;
 pub mod hunks;
 pub mod patch_name;
-pub mod merge;

@@ -12,7 +12,7 @@ use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// An event of an agent's requests to its models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, VariantNames)]

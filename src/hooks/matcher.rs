@@ -3,7 +3,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-use crate::tools::aliases::names_of;
+use crate::tools::external_tools::names_of;
 
 /// The longest regular expression, in characters.
 const EXPRESSION_CHARS_MAX: usize = 1000;

@@ -9,7 +9,7 @@ pub mod verdict;
 use std::fmt;
 
 use crate::hooks::matcher::ToolMatcher;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 
 /// The maximum number of hooks per event and agent; all that match run at the same time.
 pub const HOOKS_MAX: usize = 16;

@@ -1,15 +1,18 @@
-//! The end of a turn: what it leaves in its session, and the last events of its run.
+//! The end of a turn: what it leaves in its session and in the files that the config key `record`
+//! names, and the last events of its run.
 
+use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, RunEvent};
+use crate::id::AgentId;
 use crate::orchestrator::TurnResult;
 use crate::orchestrator::event_sinks::{EventSinks, SessionTurn};
 use crate::orchestrator::memory::MemoryKeeper;
 use crate::orchestrator::overlays::PendingDelivery;
-use crate::orchestrator::reply_recordings::ReplyRecordings;
 use crate::orchestrator::snapshots::{SnapshotMode, SnapshotStore};
 use crate::orchestrator::team::AgentTeam;
 use crate::path::AbsPath;
+use crate::world::store::records::{Recorder, replies};
 use crate::world::store::sessions::session::{
     FinishedTurn, LiveWorkspace, SavedTurn, Session, TurnContext,
 };
@@ -147,5 +150,35 @@ impl TurnRecords {
             log_dir,
         })?;
         Ok(Some(saved_turn))
+    }
+}
+
+/// The recorded agents, and the files for their replies.
+#[derive(Debug)]
+pub(crate) struct ReplyRecordings(Vec<(AgentId, AbsPath)>);
+
+impl ReplyRecordings {
+    /// Collects the files that `config` names; fails if one must not or cannot be written.
+    pub(crate) fn validate(config: &Config) -> Result<Self> {
+        let recording_paths = config.agents.iter().filter_map(|agent| {
+            let path = agent.record.clone()?;
+            Some((agent.id.clone(), path))
+        });
+        let recordings: Vec<(AgentId, AbsPath)> = recording_paths.collect();
+        for (_, path) in &recordings {
+            replies::check_target(path)?;
+        }
+        Ok(Self(recordings))
+    }
+
+    /// Writes the files. Returns one sentence for each that could not be written.
+    pub(crate) fn publish(&self, recorder: &Recorder) -> Vec<String> {
+        let publish = |(agent, path): &(AgentId, AbsPath)| match recorder.replies_file(agent) {
+            None => Some(format!("`{path}` was not written: {agent} gave no reply")),
+            Some(replies) => replies::publish(replies, path)
+                .err()
+                .map(|error| format!("cannot record the replies of {agent}: {error:#}")),
+        };
+        self.0.iter().filter_map(publish).collect()
     }
 }

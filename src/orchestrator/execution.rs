@@ -20,19 +20,18 @@ use crate::event::{Event, RunEvent};
 use crate::layout::{RunLayout, RunName};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
-use crate::orchestrator::completed_turn::{CompletedTurn, TurnRecords};
+use crate::orchestrator::completed_turn::{CompletedTurn, ReplyRecordings, TurnRecords};
 use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
 use crate::orchestrator::event_sinks::EventSinks;
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
 use crate::orchestrator::memory::{
-    MemoryKeeper, MemoryOrigin, StoredMemory, keeps_memory, read_memory,
+    MemoryKeeper, MemoryOrigin, StoredMemory, keeps_memory, previous_workspaces, read_memory,
+    turn_history,
 };
 use crate::orchestrator::overlays::OverlayFactory;
-use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
 use crate::orchestrator::record_context::{RecordContext, RunInvocation};
 use crate::orchestrator::replay_order::ReplayInput;
-use crate::orchestrator::reply_recordings::ReplyRecordings;
 use crate::orchestrator::resumed_turn::{
     AlreadyLoggedEvents, InitialTurnState, ResumedTurn, recorded_answers,
 };

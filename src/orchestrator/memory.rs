@@ -1,5 +1,5 @@
-//! The memory of a run: reads the notes of earlier sessions before any model is asked, and keeps
-//! those that the winner leaves in its workspace.
+//! What a run inherits and leaves: the notes of earlier sessions, which are read before any model
+//! is asked, those that the winner leaves in its workspace, and the earlier turns of the session.
 
 use crate::config::Config;
 use crate::config::front_matter::FrontMatter;
@@ -9,12 +9,14 @@ use crate::layout::RunLayout;
 use crate::orchestrator::team::AgentTeam;
 use crate::path::AbsPath;
 use crate::prompts::memory::{ListedNote, MemoryPrompt};
+use crate::prompts::previous_turns::{self, CommandHome, describe_previous_turns};
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::world::store::memory::{
     MEMORY, MEMORY_BYTES_MAX, MemoryContent, MemoryNote, MemoryStore, NOTE_BYTES_MAX, NOTES_MAX,
     copy_notes, read_notes,
 };
 use crate::world::store::redact::Redactor;
+use crate::world::store::sessions::turn::PreviousTurn;
 
 /// Maximum size of the notes whose text agents are shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 16 * 1024;
@@ -212,4 +214,28 @@ impl AgentTeam {
     pub fn memory(&self) -> Option<&MemoryPrompt> {
         self.memory.as_ref()
     }
+}
+
+/// Maximum number of workspaces of earlier turns that agents may read, the newest first.
+const WORKSPACES_MAX: usize = 20;
+
+/// Describes `turns` for agents, and what is left of their commands, if agents have some.
+pub fn turn_history(turns: &[PreviousTurn], command_home: Option<CommandHome>) -> String {
+    let summary = |turn: &PreviousTurn| previous_turns::PreviousTurnSummary {
+        number: turn.metadata.turn,
+        task: turn.metadata.task.clone(),
+        answer: turn.answer.clone(),
+        files: turn.workspace.as_ref().map(ToString::to_string),
+    };
+    let mut description = describe_previous_turns(&turns.iter().map(summary).collect::<Vec<_>>());
+    if let Some(home) = command_home.filter(|_| !turns.is_empty()) {
+        description.push_str(home.describe());
+    }
+    description
+}
+
+/// Returns the workspaces of `turns`, the newest first.
+pub fn previous_workspaces(turns: &[PreviousTurn]) -> Vec<AbsPath> {
+    let workspaces = turns.iter().rev().filter_map(|turn| turn.workspace.clone());
+    workspaces.take(WORKSPACES_MAX).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::config::file_globs::FileGlobs;
+use crate::config::checks::FileGlobs;
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::Result;

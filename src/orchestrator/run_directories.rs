@@ -9,8 +9,7 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::grants::{directories_to_create, real_path};
 use crate::path::{AbsPath, RealPath};
 use crate::world::io::locate::{LocatedPath, locate};
-use crate::world::store::records::metadata::RunMetadata;
-use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::records::metadata::{ReplayManifest, RunMetadata};
 use crate::world::store::snapshot::WorkspaceSeed;
 use crate::world::store::workspace::{RunWorkspace, make_new};
 

@@ -5,7 +5,7 @@ use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::{AgentTeam, TeamMember};
 use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::text::list_first;
 use crate::world::io::secrets::readable_secrets;
 

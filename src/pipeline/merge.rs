@@ -26,8 +26,8 @@ use crate::pipeline::stage_run::{StageOutcome, StageResult, StageRun, StageTask}
 use crate::pipeline::{PipelineRun, PipelineStop};
 use crate::roles::built_in::UNDERSTAND;
 use crate::roles::journal::{JournalEntry, MergeEntry};
+use crate::roles::progress::RoleVerdict;
 use crate::roles::sections::self_review;
-use crate::roles::verdict::RoleVerdict;
 use crate::text::{count_noun, list_first, single_line, truncate};
 use crate::world::git::bare_repository::{ChangedFile, MergeResult};
 use crate::world::git::object::ObjectId;

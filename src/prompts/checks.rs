@@ -67,7 +67,7 @@ pub(super) fn describe_check_results(
 mod tests {
     use super::*;
     use crate::check_results::ChangeCounts;
-    use crate::config::file_globs::FileGlobs;
+    use crate::config::checks::FileGlobs;
     use crate::id::AgentNumber;
 
     #[test]

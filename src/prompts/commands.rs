@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::permissions::grant::Phase;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::text::join_with_commas;
 
 /// The abilities of an agent's commands, as described to its model.

@@ -7,20 +7,16 @@ pub mod checklist;
 pub mod commands;
 pub mod previous_turns;
 pub mod untrusted_text;
-pub mod project_instructions;
-pub mod skills;
+pub mod instructions;
 pub mod memory;
 pub mod preparation;
-mod rounds;
+pub mod rounds;
 pub mod comparison;
 pub mod external_agents;
-pub mod images;
-pub mod model_files;
-pub mod fetched_pages;
-pub mod vendor_tools;
+pub mod media_notes;
+pub mod outside_text;
 pub mod subagent_types;
 pub mod subagents;
-pub mod user_messages;
 pub mod call_answers;
 pub mod compaction;
 
@@ -30,7 +26,7 @@ use std::sync::Arc;
 use crate::answer_changes::ChangeLayers;
 use crate::check_results::CheckResults;
 use crate::config::checks::CheckConfig;
-use crate::config::round_guidance::{NotesTiming, RoundGuidance};
+use crate::config::{NotesTiming, RoundGuidance};
 use crate::config::{PlanningMode, VotingSensitivity};
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
@@ -38,10 +34,11 @@ use crate::permissions::grant::Phase;
 use crate::prompts::checklist::{ScoringCriteria, describe_criteria};
 use crate::prompts::checks::{announce_checks, describe_check_results};
 use crate::prompts::commands::{CommandAccess, describe_commands};
+use crate::prompts::instructions::{
+    InstructionFile, SkillSummary, describe_project_instructions, describe_skills,
+};
 use crate::prompts::memory::{MemoryPrompt, describe_memory, describe_verification_note};
-use crate::prompts::project_instructions::{InstructionFile, describe_project_instructions};
 use crate::prompts::rounds::describe_rounds;
-use crate::prompts::skills::{SkillSummary, describe_skills};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{escape_name, list_names};
 

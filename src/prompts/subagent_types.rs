@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::config::front_matter::FrontMatter;
-use crate::prompts::skills::SkillSummary;
+use crate::prompts::instructions::SkillSummary;
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText};
 use crate::text::{escape_name, list_names, truncate};
 use crate::tools::call::SubagentTask;

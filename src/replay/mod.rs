@@ -41,9 +41,9 @@ use crate::replay::playback::{
     PlaybackBackend, PlaybackCancellation, SubagentReplies, subagent_replies,
 };
 use crate::replay::record::RecordedRun;
+use crate::world::store::ScratchDir;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
-use crate::world::store::scratch::ScratchDir;
 
 /// Maximum number of events that wait to be collected.
 const EVENTS_WAITING_MAX: usize = 1024;

@@ -19,7 +19,7 @@ use crate::prompts::preparation::parse_criteria;
 use crate::replay::plan::ReplayPlan;
 use crate::world::io::files::inspect;
 use crate::world::io::locate::locate;
-use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::records::metadata::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus};
 
 /// A recorded run.

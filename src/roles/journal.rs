@@ -4,8 +4,7 @@
 
 use crate::id::AgentId;
 use crate::roles::RoleName;
-use crate::roles::progress::CompletedStage;
-use crate::roles::verdict::RoleVerdict;
+use crate::roles::progress::{CompletedStage, RoleVerdict};
 
 /// The prefix of the trailers in massgen's paragraph.
 const TRAILER_PREFIX: &str = "Massgen-";

@@ -7,7 +7,6 @@ mod prompts;
 pub mod sections;
 pub mod built_in;
 pub mod journal;
-pub mod verdict;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! The order of a pipeline's work, as a function of the completed stages: the same stages always
-//! give the same next step, so that an interrupted pipeline resumes where it was.
+//! The order of a pipeline's work, as a function of the completed stages, and the verdict that ends
+//! it: the same stages always give the same next step, so that an interrupted pipeline resumes
+//! where it was.
 
-use crate::roles::verdict::RoleVerdict;
 use crate::roles::{PipelineSpec, PipelineStage};
 
 /// The number of iterations without progress after which the pipeline ends.
@@ -142,6 +142,33 @@ fn is_stuck(completed: &[CompletedStage]) -> bool {
         .filter(|completed| completed.stage == last_stage.stage);
     // The last end is alike itself, and is counted too.
     iteration_ends.take_while(ends_alike).count() > ITERATIONS_WITHOUT_PROGRESS_MAX
+}
+
+/// The word that ends a pipeline.
+pub const SATISFIED: &str = "SATISFIED";
+
+/// The verdict on an iteration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleVerdict {
+    /// The work is accepted.
+    Satisfied,
+    /// The work is not accepted; this feedback says what to change.
+    Feedback(String),
+}
+
+impl RoleVerdict {
+    /// Parses an answer. The work is accepted only if the first non-empty line is the word alone,
+    /// possibly with emphasis marks around it; a text that merely mentions the word does not count.
+    pub fn parse(answer: &str) -> Self {
+        let mut lines = answer.lines().map(str::trim);
+        let first_line = lines.find(|line| !line.is_empty()).unwrap_or_default();
+        let is_mark = |c: char| matches!(c, '*' | '_' | '`' | '#' | '.' | '!' | ' ');
+        if first_line.trim_matches(is_mark) == SATISFIED {
+            RoleVerdict::Satisfied
+        } else {
+            RoleVerdict::Feedback(answer.trim().to_owned())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -291,6 +318,29 @@ mod tests {
         assert_eq!(
             (steps.as_str(), over),
             ("1.0 1.1 2.0 2.1", PipelineEnd::Finished)
+        );
+    }
+
+    #[test]
+    fn only_the_word_alone_is_satisfaction() {
+        let check = |answer: &str, satisfied| {
+            assert_eq!(
+                RoleVerdict::parse(answer) == RoleVerdict::Satisfied,
+                satisfied,
+                "{answer}"
+            );
+        };
+        check("SATISFIED", true);
+        check("\n\n  **SATISFIED**.\n\nIt does all of it.", true);
+        check("# SATISFIED", true);
+        check("NOT SATISFIED", false);
+        check("SATISFIED with most of it, but it crashes", false);
+        check("It crashes.\nSATISFIED", false);
+        check("satisfied", false);
+        check("", false);
+        assert_eq!(
+            RoleVerdict::parse(" it crashes \n"),
+            RoleVerdict::Feedback("it crashes".to_owned())
         );
     }
 }

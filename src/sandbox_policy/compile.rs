@@ -8,8 +8,8 @@ use thiserror::Error;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
-use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::NetworkAccess;
+use crate::sandbox_policy::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::{AccessiblePath, FileIdentity, OverlayLayer, SandboxPolicy};
 

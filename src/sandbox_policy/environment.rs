@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::path::AbsPath;
-use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::toolchains::UserToolchains;
 

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::restricted_files::RestrictedFiles;
+use crate::sandbox_policy::{RestrictedFiles, SandboxPolicy};
 
 /// The longest frame, in bytes without its header.
 pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;

@@ -2,17 +2,16 @@
 //! sentence itself. Also escapes the hidden characters of foreign text, and changes or encodes other
 //! text.
 
-mod hidden;
-pub(crate) mod json_value_count;
-pub mod name_spelling;
-pub mod shell_words;
-
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
 use crate::text::hidden::{AllowedLayout, replace_hidden};
+
+mod hidden;
+pub(crate) mod json_value_count;
+pub mod name_spelling;
 
 pub use crate::text::hidden::is_hidden;
 
@@ -178,6 +177,22 @@ pub fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
+/// Joins the words into a shell command line, each quoted so that the shell does not change it.
+pub fn shell_line(words: &[String]) -> String {
+    let quoted_words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+    quoted_words.join(" ")
+}
+
+/// Quotes one word, unless the shell takes it as it is.
+pub fn quote_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,5 +265,19 @@ mod tests {
         assert_eq!(list_names(&["a", "b", "c"], "or"), "`a`, `b` or `c`");
         assert_eq!(list_names(&["a"], "or"), "`a`");
         assert_eq!(list_names(&[], "or"), "");
+    }
+
+    #[track_caller]
+    fn check(words: &[&str], expected: &str) {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        assert_eq!(shell_line(&words), expected);
+    }
+
+    #[test]
+    fn the_shell_takes_every_word_as_it_stands() {
+        check(&["ls", "-la", "./src/a_b.rs"], "ls -la ./src/a_b.rs");
+        check(&["echo", "", "a b", "$HOME;"], "echo '' 'a b' '$HOME;'");
+        check(&["echo", "it's", "*"], r"echo 'it'\''s' '*'");
+        check(&["VAR=1", "~"], "'VAR=1' '~'");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
 use crate::text::count_noun;
-use crate::tools::aliases::names_of;
+use crate::tools::external_tools::names_of;
 use crate::tools::parse::canonical_name;
 use crate::tools::spec::{APPLY_PATCH, COMMANDS, PROGRAMS, TEXT_EDITOR, TOOLS, ToolSpec};
 

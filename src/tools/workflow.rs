@@ -2,11 +2,11 @@
 //! call of a model.
 
 use crate::id::AgentNumber;
+use crate::tools::CallRequest;
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::ToolCall;
 use crate::tools::error::CallParseError;
 use crate::tools::parse;
-use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{ToolOffer, ToolSpec, WORK_TABLES, tool_table};
 use crate::tools::text_calls::{TextCall, parse_text_call};

@@ -23,7 +23,7 @@ use massgen::path::AbsPath;
 use massgen::path::RealPath;
 use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
-use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::ResourceLimits;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;

@@ -8,7 +8,7 @@ use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::{Backend, BackendError, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
-use massgen::tools::request::CallRequest;
+use massgen::tools::CallRequest;
 use massgen::world::diagnostics::probe::endpoint::probe_endpoint;
 use massgen::world::io::http::HttpClient;
 use reqwest::header::HeaderMap;

@@ -7,7 +7,7 @@ use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{BackendError, ModelRequest, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
-use massgen::tools::request::CallRequest;
+use massgen::tools::CallRequest;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;

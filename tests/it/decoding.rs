@@ -11,7 +11,7 @@ use massgen::config::vendors::{ImageInput, VendorConnection, find_vendor};
 use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
-use massgen::tools::request::CallRequest;
+use massgen::tools::CallRequest;
 use massgen::world::io::http::HttpClient;
 use serde_json::Map;
 

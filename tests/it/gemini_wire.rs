@@ -7,7 +7,7 @@ use massgen::backend::{BackendError, ReplyEvent};
 use massgen::config::BackendConfig;
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
-use massgen::tools::request::CallRequest;
+use massgen::tools::CallRequest;
 use massgen::tools::workflow::{VoteScoring, coordination_offers};
 use serde_json::{Map, Value, json};
 

@@ -6,7 +6,7 @@ use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{BackendError, ModelRequest, ReplyEvent};
 use massgen::config::BackendConfig;
-use massgen::tools::request::CallRequest;
+use massgen::tools::CallRequest;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;

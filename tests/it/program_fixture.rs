@@ -9,13 +9,12 @@ use std::sync::OnceLock;
 
 use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
 use massgen::config::ToolFilter;
-use massgen::config::code_mode::CodeModeConfig;
-use massgen::config::command_line::CommandBounds;
+use massgen::config::command_line::{CodeModeConfig, CommandBounds};
 use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::ResourceLimits;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;

@@ -13,9 +13,9 @@ use std::process::Command;
 
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
+use massgen::sandbox_policy::NetworkAccess;
+use massgen::sandbox_policy::ResourceLimits;
 use massgen::sandbox_policy::helper_protocol::HelperReport;
-use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::sandbox_policy::network::NetworkAccess;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::sandbox_policy::{AccessiblePath, FileIdentity, OverlayLayer, SandboxPolicy};
 use rustix::fs::{major, minor};

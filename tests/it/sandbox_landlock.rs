@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{GrantScope, Permission};
+use massgen::sandbox_policy::NetworkAccess;
+use massgen::sandbox_policy::ResourceLimits;
 use massgen::sandbox_policy::helper_protocol::HelperReport;
-use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::sandbox_policy::network::NetworkAccess;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use rustix::process::{Pid, Signal, kill_process};

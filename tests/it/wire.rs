@@ -8,7 +8,7 @@ use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent};
 use massgen::config::BackendConfig;
-use massgen::tools::request::CallRequest;
+use massgen::tools::CallRequest;
 use massgen::tools::spec::ToolOffer;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::backend::conversation::Conversation;
 use crate::backend::{CALLS_MAX, json_bytes};
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// The calls of one reply so far, in the order in which they began.
 #[derive(Debug, Default)]

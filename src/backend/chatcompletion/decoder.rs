@@ -15,7 +15,7 @@ use crate::backend::{ModelRequest, ReplyEvent};
 use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::tools::spec::ToolOffer;
 use crate::tools::text_calls::{TEXT_CALL_BYTES_MAX, TextCall, parse_text_call};
 

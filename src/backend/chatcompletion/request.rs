@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::conversation::ChatMessage;
-use crate::prompts::model_files::unaccepted_file_note;
+use crate::prompts::media_notes::unaccepted_file_note;
+use crate::tools::CallRequest;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::portable_schema::fold_alternatives;
-use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// Keys that a config cannot set: the conversation depends on them, or they belong in the URL.

@@ -2,8 +2,7 @@
 
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::external_agents::{INSTRUCTIONS, previous_reply, previous_result};
-use crate::prompts::images::omitted_images_note;
-use crate::prompts::model_files::omitted_files_note;
+use crate::prompts::media_notes::{omitted_files_note, omitted_images_note};
 
 /// Separator between two messages.
 const SEPARATOR: &str = "\n\n";
@@ -57,7 +56,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::request::CallRequest;
+    use crate::tools::CallRequest;
 
     fn conversation() -> Vec<ChatMessage> {
         let call = CallRequest {

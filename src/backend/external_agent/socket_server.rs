@@ -32,8 +32,7 @@ use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
 use crate::tools::spec::ToolOffer;
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_socket::{AgentSocket, ConnectionPurpose};
-use crate::world::mcp::tool_content::content_blocks;
-use crate::world::mcp::tool_server::{ToolProvider, ToolServer};
+use crate::world::mcp::tool_server::{ToolProvider, ToolServer, content_blocks};
 
 /// Maximum number of connections at the same time; further ones are closed.
 const CONNECTIONS_MAX: usize = 32;

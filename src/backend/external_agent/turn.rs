@@ -22,7 +22,7 @@ use crate::event::StopReason;
 use crate::permissions::grant::Phase;
 use crate::prompts::external_agents::{ALREADY_SUBMITTED, SUBMISSION_RECEIVED};
 use crate::spending::TokenUsage;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::tools::served::is_served_name;
 use crate::tools::spec::{MEDIA, SUBAGENTS, ToolOffer};
 use crate::tools::task_plan::TaskPlan;

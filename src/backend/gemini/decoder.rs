@@ -11,7 +11,7 @@ use crate::backend::source_list::SourceList;
 use crate::backend::{CALLS_MAX, ReplyEvent, json_bytes};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// The finish reasons of a reply that was blocked:
 /// <https://ai.google.dev/api/generate-content#FinishReason>.

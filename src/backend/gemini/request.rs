@@ -11,10 +11,10 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::gemini::parameters::GenerateContentParameters;
 use crate::backend::gemini::schema;
 use crate::config::vendors::GeminiGeneration;
-use crate::prompts::model_files::unaccepted_file_note;
+use crate::prompts::media_notes::unaccepted_file_note;
+use crate::tools::CallRequest;
 use crate::tools::image::{ImageKind, ModelImage};
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileKind, ModelFileSource};
-use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// Placeholder for the signature of a call that another model made; a call that has it instead of a

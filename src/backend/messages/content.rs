@@ -12,7 +12,7 @@ use crate::backend::messages::request::{
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{CALLS_MAX, ReplyEvent, json_bytes};
 use crate::event::StopReason;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// Maximum number of blocks in one reply.
 const BLOCKS_MAX: usize = 4096;

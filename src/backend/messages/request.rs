@@ -8,11 +8,11 @@ use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::messages::parameters::MessagesParameters;
 use crate::backend::messages::strict_tools::StrictToolLimits;
-use crate::prompts::model_files::unaccepted_file_note;
+use crate::prompts::media_notes::unaccepted_file_note;
+use crate::tools::CallRequest;
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::portable_schema::fold_alternatives;
-use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// The field that marks a block as the end of content to be cached.

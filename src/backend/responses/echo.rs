@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::backend::responses::output::{kind, text_field};
 use crate::backend::responses::parameters::ReplyStorage;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// Returns the items of a whole reply that go back, without the arguments of calls, which the
 /// message holds.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
 use crate::backend::json_bytes;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// Maximum number of items in one reply.
 const ITEMS_MAX: usize = 512;

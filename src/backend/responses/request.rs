@@ -8,10 +8,10 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::responses::echo;
 use crate::backend::responses::output::kind;
 use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
-use crate::prompts::model_files::unaccepted_file_note;
+use crate::prompts::media_notes::unaccepted_file_note;
+use crate::tools::CallRequest;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::portable_schema::fold_alternatives;
-use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// Returns the body up to the conversation, which comes last because only it grows.

@@ -13,7 +13,7 @@ use crate::backend::scripted::transcript::{call_result_violation, latest_texts};
 use crate::backend::{
     Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent, ReplyStream,
 };
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 pub(crate) mod script;
 mod transcript;

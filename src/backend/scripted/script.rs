@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::StopReason;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 
 /// Placeholder for the user's current directory.
 const CWD_PLACEHOLDER: &str = "{{cwd}}";

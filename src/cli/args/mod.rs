@@ -9,8 +9,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::cli::args::batch::BatchCommand;
-use crate::cli::args::explain::ExplainCommand;
-use crate::cli::args::gate_calls::{HookCommand, SandboxArguments, ToolArguments};
+use crate::cli::args::gate_calls::{ExplainCommand, HookCommand, SandboxArguments, ToolArguments};
 use crate::cli::args::init::InitArguments;
 use crate::cli::args::logs::LogsCommand;
 use crate::cli::args::mcp::McpCommand;
@@ -38,14 +37,11 @@ use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
 
 pub(crate) mod batch;
-pub(crate) mod explain;
 pub(crate) mod gate_calls;
 pub(crate) mod init;
-pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod mcp;
 pub(crate) mod memory;
-pub(crate) mod phase;
 pub(crate) mod pipeline;
 mod recorded;
 pub(crate) mod session;

@@ -42,9 +42,9 @@ use crate::world::store::batches::budget::AttemptBudget;
 use crate::world::store::batches::cells::CellDir;
 use crate::world::store::batches::{BatchDir, BatchRecord};
 use crate::world::store::redact::Redactor;
-use crate::world::store::redacted_writer::RedactedWriter;
 use crate::world::store::runs::{self, RunStatus};
 use crate::world::store::sessions;
+use crate::world::store::stream_redactor::RedactedWriter;
 
 /// A cell whose run starts or is resumed.
 #[derive(Debug)]

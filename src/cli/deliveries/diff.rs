@@ -19,7 +19,7 @@ use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::planning::{EarlierFiles, PartialFiles};
 use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
 use crate::world::delivery::undo::{AppliedDelivery, is_selected};
-use crate::world::io::pager::PagerProcess;
+use crate::world::io::user_programs::PagerProcess;
 use crate::world::store::pipelines::PipelineDir;
 
 /// Shows what a run delivered, or would deliver, or the files of an answer.

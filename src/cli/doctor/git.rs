@@ -3,7 +3,7 @@
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::path::AbsPath;
 use crate::world::diagnostics::probe::ProgramReply;
-use crate::world::diagnostics::probe::git::GitProbe;
+use crate::world::diagnostics::probe::toolchain::GitProbe;
 use crate::world::git::ownership::{LinkedRepository, linked_repository};
 
 /// Reports what git can be used for here. `breadth_reason` is the reason why the current directory

@@ -88,7 +88,7 @@ async fn inspect(
     };
     let breadth_reason = directory_breadth_reason(&host.cwd, host);
     findings.push(git::check(
-        &probe::git::probe_git(context).await,
+        &probe::toolchain::probe_git(context).await,
         breadth_reason,
     ));
     findings.extend(terminal::check(host, stdout_size(), stderr_size()));

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::servers::{ProgramPlace, ServerConfig, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind};
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::http::display_url;
 use crate::world::mcp::packages::PackageStore;

@@ -20,9 +20,9 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::sandbox_policy::AccessiblePath;
+use crate::sandbox_policy::NetworkPolicy;
+use crate::sandbox_policy::ResourceLimits;
 use crate::sandbox_policy::compile::reachable_paths;
-use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{
     CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
 };

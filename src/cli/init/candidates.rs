@@ -18,7 +18,7 @@ use crate::config::team::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::spending::models::ModelList;
-use crate::text::shell_words::quote_word;
+use crate::text::quote_word;
 use crate::world::exec::agent_launcher::find_program;
 
 /// What to do with a server that is not found.

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
 use crate::cli::deliveries::finish_interrupted_deliveries;
+use crate::cli::directory_question::{DirectoryAnswer, parse_answer};
 use crate::cli::editor::choices::CommandValues;
 use crate::cli::editor::{
     EditorConfig, EditorStyle, LineOutcome, LinePurpose, LineRequest, PromptEditor, TypedLine,
@@ -20,14 +21,14 @@ use crate::cli::interactive::session_state::SessionState;
 use crate::cli::interactive::shell_command::ShellCommandEnd;
 use crate::cli::interrupts::{SignalListener, SignalRequest};
 use crate::cli::output::{CliOutput, ColourChoice, SCREEN_READER};
-use crate::cli::resume::resume;
+use crate::cli::resume::{find_interrupted_run, resume};
 use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::cli::typed_message::TypedMessageLine;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::resume::InterruptedRun;
+use crate::resume::{InterruptedRun, InterruptionCause};
 use crate::world::io::file_finder::FileFinder;
 use crate::world::io::terminal_mode::TerminalModeGuard;
 use crate::world::store::input_history::InputHistory;
@@ -36,7 +37,6 @@ mod add_directory;
 mod command_handlers;
 pub(crate) mod commands;
 mod pasted_mentions;
-mod interrupted_turn;
 mod run_reports;
 mod shell_command;
 mod session_state;
@@ -426,5 +426,36 @@ async fn watch_signals(
             stop.immediate.cancel();
         }
         stop.graceful.cancel();
+    }
+}
+
+/// Question about a turn that the user stopped.
+const QUESTION: &str = "The last turn was stopped. Resume it? [Y]es (default) / [N]o: ";
+
+impl InteractiveSession {
+    /// Resumes the interrupted turn of the session, if there is one.
+    pub(super) async fn resume_interrupted_turn(&mut self) -> Result<LoopControl> {
+        let Some(interrupted_run) = find_interrupted_run(&self.arguments, &self.state.host)? else {
+            return Ok(LoopControl::Continue);
+        };
+        if interrupted_run.cause == InterruptionCause::Killed {
+            return Ok(self.run_turn(TurnInput::Interrupted(interrupted_run)).await);
+        }
+        loop {
+            let input = self
+                .read_input(QUESTION, String::new(), LinePurpose::Question)
+                .await?;
+            let UserInput::Text(line) = input else {
+                return Ok(LoopControl::Leave);
+            };
+            match parse_answer(&line.text) {
+                Some(DirectoryAnswer::Yes) => break,
+                Some(DirectoryAnswer::No) => return Ok(LoopControl::Continue),
+                Some(DirectoryAnswer::Custom | DirectoryAnswer::Protect) | None => {
+                    self.output.note("   expected `y` or `n`");
+                }
+            }
+        }
+        Ok(self.run_turn(TurnInput::Interrupted(interrupted_run)).await)
     }
 }

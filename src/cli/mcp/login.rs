@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Stdin, stdin};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::cli::args::login::{LoginArguments, LogoutArguments, NamedServer};
+use crate::cli::args::mcp::{LoginArguments, LogoutArguments, NamedServer};
 use crate::cli::interrupts::listen;
 use crate::cli::mcp::oauth_callback::CallbackListener;
 use crate::cli::output::CliOutput;
@@ -18,7 +18,7 @@ use crate::config::servers::{RemoteServer, ServerTransport};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::world::io::http::display_url;
-use crate::world::io::web_browser::WebBrowser;
+use crate::world::io::user_programs::WebBrowser;
 use crate::world::mcp::sign_in::PendingSignIn;
 use crate::world::mcp::tokens::{TokenFile, TokenRemoval};
 

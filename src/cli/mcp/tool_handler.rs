@@ -31,8 +31,7 @@ use crate::world::exec::tool_result::{ActionOutcome, Observation};
 use crate::world::exec::{self, program};
 use crate::world::io::file_change::FileChange;
 use crate::world::mcp::progress::{ServerProgressSender, ServerProgressStep};
-use crate::world::mcp::tool_content::content_blocks;
-use crate::world::mcp::tool_server::ToolProvider;
+use crate::world::mcp::tool_server::{ToolProvider, content_blocks};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Maximum number of calls that are executed at the same time.

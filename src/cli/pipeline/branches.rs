@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::cli::args::pipeline::PipelineArguments;
 use crate::cli::output::{CliOutput, ReportFormat};
-use crate::cli::pipeline::lookup::resolve_pipeline;
+use crate::cli::pipeline::run::resolve_pipeline;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;

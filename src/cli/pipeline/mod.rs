@@ -6,7 +6,6 @@ use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 
 mod branches;
-mod lookup;
 mod log;
 pub(crate) mod roles;
 pub(crate) mod run;

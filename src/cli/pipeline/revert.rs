@@ -4,7 +4,7 @@
 use crate::cli::args::pipeline::RoleArguments;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::branches::short_id;
-use crate::cli::pipeline::lookup::resolve_pipeline;
+use crate::cli::pipeline::run::resolve_pipeline;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;

@@ -18,7 +18,7 @@ use crate::cli::run::{PreparedRun, RunTeam, apply_flags, telemetry_settings};
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::storage_path::{PIPELINES, STATE_DIR};
+use crate::config::storage_path::{LOGS, PIPELINES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::{RunLayout, RunName};
@@ -32,11 +32,11 @@ use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun, agents_of_stages};
 use crate::world::io::files::{read_capped, write_output_file};
-use crate::world::store::pipelines::{PipelineDir, list, lookup};
-use crate::world::store::prepare_state_dir;
+use crate::world::store::pipelines::{PipelineDir, find, list, lookup};
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::records::metadata;
 use crate::world::store::redact::Redactor;
+use crate::world::store::{prepare_state_dir, runs};
 
 /// Maximum size of an answers file, in bytes.
 const ANSWERS_BYTES_MAX: u64 = 1024 * 1024;
@@ -343,4 +343,20 @@ fn clarifications(cwd: &AbsPath, arguments: &RunArguments) -> Result<Option<Stri
         Error::new(ErrorKind::Usage, message).with_source(error)
     })?;
     Ok(Some(text))
+}
+
+/// Finds the pipeline `requested_name` of this directory.
+pub(super) fn resolve_pipeline(requested_name: &str, host: &Host) -> Result<PipelineDir> {
+    find(requested_name, &pipelines_directory(host)).map_err(|error| {
+        let logs = host.state_parent.join(STATE_DIR).join(LOGS);
+        match runs::find(requested_name, &logs, &host.cwd) {
+            Ok(run) => {
+                let name = run.name();
+                error.with_hint(format!(
+                    "`{name}` is a run without roles: massgen logs show {name}"
+                ))
+            }
+            Err(_) => error,
+        }
+    })
 }

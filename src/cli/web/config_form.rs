@@ -24,7 +24,7 @@ use crate::config::vendors::{KeyRequirement, Vendor, VendorConnection};
 use crate::config::{ConfigOrigin, LoadedConfig};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::shell_words::shell_line;
+use crate::text::shell_line;
 use crate::world::io::config_file::{ConfigWrite, write_config};
 use crate::world::store::prepare_state_dir;
 

@@ -31,7 +31,7 @@ use crate::config::team::{DEMO_HINT, WorkspaceMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::spending::models::ModelList;
-use crate::world::io::web_browser::WebBrowser;
+use crate::world::io::user_programs::WebBrowser;
 use crate::world::store::redact::Redactor;
 
 /// Name of a team without a config.

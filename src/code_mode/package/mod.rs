@@ -1,19 +1,19 @@
 //! Generates the source of the package `workspace_tools`: a typed function for each tool that the
-//! agent would be offered, with its current directories. The package checks paths before it makes a
-//! call. That only saves calls: the gate decides about each of them.
+//! agent would be offered, with its current directories; and the protocol of its calls. The package
+//! checks paths before it makes a call. That only saves calls: the gate decides about each of them.
 
-mod go;
-mod names;
-mod paths;
-mod python;
-
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::package::names::{go_function_name, go_name, make_unique, python_name};
-use crate::code_mode::package::paths::path_permission;
 use crate::permissions::grant::Permission;
-use crate::tools::spec::ToolOffer;
+use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer};
+
+mod go;
+mod names;
+mod python;
 
 /// A file that is written before a program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,3 +280,107 @@ fn parameter_type(schema: &Value) -> FunctionParameterType {
 
 #[cfg(test)]
 mod tests;
+
+/// The longest line in either direction, in bytes: the arguments of a call may have 4 MiB, and grow
+/// when they are encoded as JSON.
+pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A tool call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallFrame {
+    /// Identifies the call within the program.
+    pub id: u64,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, as written.
+    pub arguments: Box<RawValue>,
+}
+
+/// The result of a call.
+#[derive(Debug, Serialize)]
+pub struct AnswerFrame<'a> {
+    /// The id of the call.
+    pub id: u64,
+    /// The outcome: `done`, `failed` or `denied`.
+    pub outcome: &'a str,
+    /// What a model would read.
+    pub content: &'a str,
+}
+
+/// Path parameters that a tool only reads from, even if it writes elsewhere.
+const READ_PATH_PARAMETERS: &[&str] = &[
+    "source_path",
+    "source_base_path",
+    "file1",
+    "file2",
+    "dir1",
+    "dir2",
+    "work_dir",
+];
+/// Path parameters that need the tool's own permission.
+const PATH_PARAMETERS: &[&str] = &[
+    "path",
+    "paths",
+    "base_path",
+    "source",
+    "destination",
+    "destination_path",
+    "destination_base_path",
+];
+
+/// Returns the access that a tool needs to the path in `parameter`; `None` if it is not a path, or
+/// not known to be one.
+pub(super) fn path_permission(tool: &str, parameter: &str) -> Option<Permission> {
+    let tool = TOOLS
+        .iter()
+        .chain(COMMANDS)
+        .find(|spec| spec.name == tool)?;
+    if READ_PATH_PARAMETERS.contains(&parameter) {
+        Some(Permission::Read)
+    } else {
+        PATH_PARAMETERS
+            .contains(&parameter)
+            .then_some(tool.permission)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::spec::ParameterType;
+
+    /// Parameters that are text and not paths.
+    const OTHERS: &[&str] = &[
+        "pattern",
+        "content",
+        "input",
+        "command",
+        "answer",
+        "excludePatterns",
+        "include_patterns",
+        "exclude_patterns",
+    ];
+
+    #[test]
+    fn every_text_of_every_tool_is_known_for_a_path_or_none() {
+        for tool in TOOLS.iter().chain(COMMANDS) {
+            for parameter in tool.parameters {
+                if matches!(parameter.kind, ParameterType::Text | ParameterType::Texts) {
+                    let is_path = path_permission(tool.name, parameter.name).is_some();
+                    let is_other = OTHERS.contains(&parameter.name);
+                    assert!(is_path != is_other, "{} {}", tool.name, parameter.name);
+                }
+            }
+        }
+        assert_eq!(
+            path_permission("move_file", "source"),
+            Some(Permission::Write)
+        );
+        assert_eq!(
+            path_permission("copy_file", "source_path"),
+            Some(Permission::Read)
+        );
+        assert_eq!(path_permission("mcp__x__write", "path"), None);
+    }
+}

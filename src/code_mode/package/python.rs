@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::code_mode::package::{
-    FunctionParameter, FunctionParameterType, PackageFunction, PackageRoots, ParentPaths,
-    PathChecks, SourceFile,
+    FRAME_BYTES_MAX, FunctionParameter, FunctionParameterType, PackageFunction, PackageRoots,
+    ParentPaths, PathChecks, SourceFile,
 };
-use crate::code_mode::protocol::FRAME_BYTES_MAX;
 use crate::permissions::grant::Permission;
 
 /// The part that all packages have in common.

@@ -6,7 +6,7 @@ mod verdicts;
 
 use crate::commands::judge::judge;
 use crate::commands::parse::parse;
-use crate::commands::pattern::CommandRegex;
+use crate::commands::rules::CommandRegex;
 use crate::commands::{CommandPolicy, CommandRules};
 
 fn rules(policy: CommandPolicy) -> CommandRules {

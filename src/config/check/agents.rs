@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::agent::STEPS_PER_ROUND_DEFAULT;
+use crate::config::agent::{PermissionsConfig, STEPS_PER_ROUND_DEFAULT};
 use crate::config::check::limits::{dashboard_mode, retention, steps_per_round};
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key};
 use crate::config::check::orchestrator::timeouts;
@@ -12,7 +12,6 @@ use crate::config::copies::COPIES_MAX;
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::shape::TextList;
 use crate::config::keys::{TypedKey, agents, backend, context_paths, nearest, orchestrator, root};
-use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};

@@ -8,12 +8,11 @@ use secrecy::SecretString;
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
-use crate::commands::pattern::CommandRegex;
+use crate::commands::rules::CommandRegex;
 use crate::config::check::ConfigChecker;
 use crate::config::check::key_walk::is_default;
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
-use crate::config::code_mode::CodeModeConfig;
-use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable};
+use crate::config::command_line::{CodeModeConfig, CommandBounds, CommandLineConfig, EnvVariable};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, TextList, TextOrList};
@@ -21,8 +20,8 @@ use crate::config::keys::{ConfigKey, TypedKey, commands, docker};
 use crate::config::vendors::is_key_variable;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
-use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
+use crate::sandbox_policy::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// The maximum number of patterns or domains in one list.

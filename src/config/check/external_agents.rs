@@ -16,7 +16,7 @@ use crate::config::external_agents::{
 use crate::config::keys::{ConfigKey, backend, commands, docker};
 use crate::config::vendors::{AgentProtocolKind, VendorConnection};
 use crate::permissions::domains::DomainPattern;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// Keys about commands, or prefixes of such keys, that have no effect for an external agent, each

@@ -5,9 +5,9 @@
 use crate::config::check::context_paths::is_url;
 use crate::config::check::key_walk::is_default;
 use crate::config::check::paths::resolve;
-use crate::config::found_config::{PathUseAccess, RestrictedUse};
 use crate::config::keys::found_config::{
-    FoundConfigUse, KeySetting, PathPurpose, is_empty, items, text, text_of_key,
+    FoundConfigUse, KeySetting, PathPurpose, PathUseAccess, RestrictedUse, is_empty, items, text,
+    text_of_key,
 };
 use crate::config::keys::root::ROOT;
 use crate::config::keys::{ConfigKey, KeySection, KeyStatus, ValueShape, agents, context_paths};

@@ -6,7 +6,7 @@ use crate::config::check::mapping_view::{FindingPlace, MappingView, TextValue};
 use crate::config::check::media::TeamMedia;
 pub use crate::config::check::paths::breadth_reason;
 use crate::config::diagnostic::{Diagnostic, Severity, quote};
-use crate::config::found_config::RestrictedUse;
+use crate::config::keys::found_config::RestrictedUse;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
 use crate::config::yaml::{YamlEntry, YamlNode};

@@ -6,7 +6,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::keys::preparation::CRITERIA_MAX;
 use crate::config::keys::shape::Text;
 use crate::config::keys::{TypedKey, checks, coordination, limits, memory, orchestrator, root};
-use crate::config::round_guidance::{NotesTiming, RoundGuidance};
+use crate::config::orchestrator::{NotesTiming, RoundGuidance};
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::yaml::YamlValue;

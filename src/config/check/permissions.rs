@@ -3,12 +3,12 @@
 
 use crate::call_rules::rule_syntax::parse_rule;
 use crate::call_rules::{CallRule, CallRules};
+use crate::config::agent::PermissionsConfig;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Span, quote};
 use crate::config::keys::shape::NodeList;
 use crate::config::keys::{TypedKey, permissions};
-use crate::config::permissions::PermissionsConfig;
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::permissions::path_rules::RuleAction;
 use crate::text::list_names;

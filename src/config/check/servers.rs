@@ -24,7 +24,7 @@ use crate::config::servers::{
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::tools::served::{
     OutsideEffects, SERVER_NAME_BYTES_MAX, ServedToolRules, ServerName, ToolCaller, ToolNaming,
 };

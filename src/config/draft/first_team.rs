@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::config::draft::{AGENT_GROUP, COMMAND_GROUP, DraftAnswers, PATH_GROUP, TeamDraft};
 use crate::config::external_agents::ExternalAgentKind;
-use crate::config::found_config::RestrictedUse;
+use crate::config::keys::found_config::RestrictedUse;
 use crate::config::keys::{agents, backend, commands, context_paths};
 use crate::config::team::unused_name;
 use crate::config::vendors::{Vendor, VendorConnection, find_vendor, is_this_machine};

@@ -4,6 +4,7 @@
 use crate::config::keys::shape::Text;
 use crate::config::keys::{ConfigKey, TypedKey};
 use crate::config::yaml::{YamlNode, YamlValue};
+use crate::path::AbsPath;
 
 /// The uses of a key that are allowed in a found config. Every row of the table has one.
 #[derive(Clone, Copy, Debug)]
@@ -103,4 +104,29 @@ pub fn text_of_key<'a>(mapping: &'a YamlNode, key: &TypedKey<Text>) -> Option<&'
 /// Returns the value of a key in a mapping.
 pub fn value_of_key<'a>(mapping: &'a YamlNode, key: &ConfigKey) -> Option<&'a YamlNode> {
     Some(&mapping.entry(key.name())?.value)
+}
+
+/// A use that only a named config may have, as far as the text shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestrictedUse {
+    /// A use that does not depend on the disk. The string describes what the config would do.
+    Always(String),
+    /// A use of a path, which is allowed inside the project.
+    Path {
+        /// The path, before symlinks are resolved.
+        path: AbsPath,
+        /// How the path is accessed.
+        access: PathUseAccess,
+    },
+}
+
+/// How a path named in a config is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathUseAccess {
+    /// Agents or massgen read it.
+    Read,
+    /// Agents write to it: protected names stay protected.
+    AgentWrites,
+    /// massgen writes to it: of the protected names only its own directory is writable.
+    MassgenWrites,
 }

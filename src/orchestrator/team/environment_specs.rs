@@ -8,7 +8,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
 use crate::orchestrator::environments::{CodeModeSpec, EnvironmentSpec, EnvironmentSpecs};
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::program_environment::ProgramEnvironment;

@@ -8,7 +8,7 @@ use crate::orchestrator::team::model_input::{media_kinds, vendor_tools};
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::Phase;
 use crate::permissions::guard::FolderGuard;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::tools::spec::PAGES;
 use crate::tools::tool_selection::names_any;
 use crate::world::access::gate::Gate;

@@ -22,7 +22,7 @@ use crate::prompts::checklist::ScoringCriteria;
 use crate::prompts::commands::{CommandAccess, IsolationKind, describe_commands};
 use crate::prompts::subagent_types::SubagentChoices;
 use crate::prompts::{self, SystemPromptInput, WorkspaceOutput};
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::text::list_first;
 use crate::tools::image::is_image_name;

@@ -14,7 +14,7 @@ use crate::orchestrator::grants::{self, permission_manager};
 use crate::orchestrator::team::AgentTeam;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Phase};
-use crate::prompts::project_instructions::InstructionFile;
+use crate::prompts::instructions::InstructionFile;
 use crate::text::count_noun;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;

@@ -19,7 +19,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::protected::protected_name;
-use crate::prompts::skills::SkillSummary;
+use crate::prompts::instructions::SkillSummary;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::text::{escape_name, truncate};
 use crate::world::access::gate::Gate;

@@ -6,9 +6,8 @@ use serde_json::{Map, Value};
 use crate::commands::CommandRules;
 use crate::commands::judge::judge;
 use crate::config::ToolFilter;
-use crate::tools::aliases::{is_known_tool, names_of};
 use crate::tools::call::{ToolCall, UserPath};
-use crate::tools::external_tools::ExternalToolAction;
+use crate::tools::external_tools::{ExternalToolAction, is_known_tool, names_of};
 use crate::world::access::gate::Gate;
 use crate::world::access::verdict::PermitError;
 

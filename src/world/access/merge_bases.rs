@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use crate::delivery::merge::MERGE_BYTES_MAX;
+use crate::delivery::line_diff::MERGE_BYTES_MAX;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::FileFingerprint;
 use crate::text::to_hex;

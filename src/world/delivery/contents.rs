@@ -6,7 +6,7 @@ use std::io::Read as _;
 
 use sha2::{Digest, Sha256};
 
-use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
+use crate::delivery::line_diff::{MERGE_BYTES_MAX, as_text};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{
     ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,

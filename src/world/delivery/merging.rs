@@ -1,7 +1,7 @@
 //! Three-way merge of files that both the user and an agent changed: if the changes do not overlap,
 //! the plan gets a text with both.
 
-use crate::delivery::merge::merge_texts;
+use crate::delivery::line_diff::merge_texts;
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{ContentOrigin, ContentSource, DeliveryConflict, DeliveryPlan};
 use crate::error::Result;

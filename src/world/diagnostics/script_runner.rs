@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::io::files::read_regular_file;
-use crate::world::store::scratch::ScratchDir;
+use crate::world::store::ScratchDir;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 use crate::world::sys::state_files::file;

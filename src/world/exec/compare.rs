@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::check_results::ChangeCounts;
 use crate::delivery::hunks::hunks_in_context;
-use crate::delivery::line_diff::LineDiff;
-use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
+use crate::delivery::line_diff::{LineDiff, MERGE_BYTES_MAX, as_text};
 use crate::path::{RealPath, RelPath};
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::ContentDiff;

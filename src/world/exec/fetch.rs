@@ -4,7 +4,7 @@ use tokio::runtime::Handle;
 
 use crate::call_rules::judge::CallJudgement;
 use crate::markdown::from_html::{PageText, page_to_markdown};
-use crate::prompts::fetched_pages::{FetchedText, describe_page, describe_redirect};
+use crate::prompts::outside_text::{FetchedText, describe_page, describe_redirect};
 use crate::tools::page_url::PageUrl;
 use crate::world::access::gate::Gate;
 use crate::world::exec::server_calls::wait_until_raised;

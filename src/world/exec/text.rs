@@ -9,7 +9,7 @@ use crate::text::name_spelling::to_readable_text;
 use crate::tools::call::LineRange;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::tool_result::ToolError;
-use crate::world::sandbox::output_text::{character_tail_len, complete_characters_len};
+use crate::world::sandbox::output::{character_tail_len, complete_characters_len};
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;

@@ -12,9 +12,9 @@ use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-use crate::code_mode::protocol::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
+use crate::code_mode::package::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
 use crate::prompts::call_answers::not_offered;
-use crate::prompts::images::unshown_images_note;
+use crate::prompts::media_notes::unshown_images_note;
 use crate::text::{count_noun, single_line};
 use crate::tools::call::{ToolCall, WORKSPACE};
 use crate::tools::parse::{canonical_name, parse};

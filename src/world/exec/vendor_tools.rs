@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
 
-use crate::prompts::vendor_tools::describe_vendor_result;
+use crate::prompts::outside_text::describe_vendor_result;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::access::gate::Gate;
 use crate::world::exec::runner_call::RunnerCall;

@@ -12,7 +12,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response};
 use url::Url;
 
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::sandbox_policy::public::is_public;
 use crate::tools::page_url::PageUrl;
 use crate::world::io::http::{HttpSetupError, client_with_resolver, root_cause};

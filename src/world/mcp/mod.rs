@@ -24,7 +24,6 @@ mod remote;
 pub mod sign_in;
 mod client;
 pub(in crate::world) mod python_host;
-pub mod tool_content;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ use crate::config::servers::{ServerConfig, ServerNeed, ServerProgram, ServerTran
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::text::list_names;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
 use crate::tools::served::{

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ClientNotification, ErrorData,
-    JsonRpcMessage, ListToolsResult, PaginatedRequestParams, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientNotification, ContentBlock,
+    ErrorData, JsonRpcMessage, ListToolsResult, PaginatedRequestParams, ServerConfig, Tool,
 };
 use rmcp::service::{
     NotificationContext, Peer, RequestContext, RunningService, RxJsonRpcMessage,
@@ -19,6 +19,7 @@ use rmcp::{RoleServer, ServerHandler};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::tools::image::ModelImage;
 use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::pending_replies::PendingReplies;
 
@@ -154,6 +155,17 @@ impl ServerHandler for ToolServer {
     ) -> Result<CallToolResponse, ErrorData> {
         self.0.call_tool(request, &context).await.map(Into::into)
     }
+}
+
+/// Converts a text and its images to content blocks.
+pub(crate) fn content_blocks(text: String, images: &[ModelImage]) -> Vec<ContentBlock> {
+    let image_blocks = images.iter().map(|image| {
+        let kind = image.kind().to_string();
+        ContentBlock::image(image.base64(), kind)
+    });
+    std::iter::once(ContentBlock::text(text))
+        .chain(image_blocks)
+        .collect()
 }
 
 #[cfg(test)]

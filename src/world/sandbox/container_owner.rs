@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::ResourceLimits;
 use crate::world::sys::proc;
 
 /// The run that it belongs to.

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::{ResourceLimits, SandboxPolicy};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::file_system_features::{self, FileSystemSpace, InodeSpace};

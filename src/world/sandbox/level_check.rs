@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::sandbox_policy::NetworkAccess;
 use crate::sandbox_policy::OverlayLayer;
+use crate::sandbox_policy::ResourceLimits;
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
-use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason, Sandbox};
 use crate::world::sys::state_files::dir::{

@@ -12,8 +12,8 @@ use rustix::fd::OwnedFd;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::sandbox_policy::SETTINGS_DIRECTORY;
 use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::restricted_files::SETTINGS_DIRECTORY;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds};
 use crate::world::sandbox::disk_watch::{DiskShortage, DiskWatch};
@@ -30,7 +30,6 @@ use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 pub mod interrupt;
-pub(in crate::world) mod output_text;
 pub mod output;
 pub mod disk_watch;
 pub mod proxy;

@@ -1,13 +1,12 @@
-//! Captured output of a command. All of it is read, so that the command never blocks on a full
-//! pipe; of output that is too long, the beginning and the end are kept, or of a background command
-//! the end.
+//! Captured output of a command, and where its characters begin and end. All of it is read, so that
+//! the command never blocks on a full pipe; of output that is too long, the beginning and the end
+//! are kept, or of a background command the end.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::prompts::untrusted_text::{note, program_output};
 use crate::text::name_spelling::to_readable_text;
-use crate::world::sandbox::output_text::{character_tail_len, complete_characters_len};
 
 /// Captured part of one output stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -198,6 +197,48 @@ fn keep_last(ring: &mut VecDeque<u8>, bytes: &[u8], bytes_max: usize) -> u64 {
     u64::try_from(too_long.saturating_add(too_many)).unwrap_or(u64::MAX)
 }
 
+/// Length of the longest UTF-8 character, in bytes.
+const CHARACTER_BYTES_MAX: usize = 4;
+
+/// Returns the length of `bytes` without an incomplete character at the end.
+pub(in crate::world) fn complete_characters_len(bytes: &[u8]) -> usize {
+    let checked_bytes = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
+    for distance in 1..=checked_bytes {
+        let index = bytes.len().saturating_sub(distance);
+        let Some(byte) = bytes.get(index) else { break };
+        if !is_continuation(*byte) {
+            return if character_len(*byte) > distance {
+                index
+            } else {
+                bytes.len()
+            };
+        }
+    }
+    bytes.len()
+}
+
+/// Returns the number of bytes at the start that continue a character begun earlier.
+pub(in crate::world) fn character_tail_len(bytes: &[u8]) -> usize {
+    let first_bytes = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
+    first_bytes
+        .take_while(|byte| is_continuation(**byte))
+        .count()
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// Returns the length of the character that begins with `byte`; 1 if none does.
+fn character_len(byte: u8) -> usize {
+    match byte {
+        0b1100_0000..=0b1101_1111 => 2,
+        0b1110_0000..=0b1110_1111 => 3,
+        0b1111_0000..=0b1111_0111 => 4,
+        _ => 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,5 +360,22 @@ mod tests {
         assert_eq!(ring.part(1, 99).text, "ä");
         ring.add(b"\xe4");
         assert_eq!(ring.part(3, 99).text, "\\xe4");
+    }
+
+    #[test]
+    fn characters_are_not_cut() {
+        let check = |bytes: &[u8], whole: usize, tail: usize| {
+            assert_eq!(complete_characters_len(bytes), whole, "{bytes:?}");
+            assert_eq!(character_tail_len(bytes), tail, "{bytes:?}");
+        };
+        check("aü".as_bytes(), 3, 0);
+        check(&"aü".as_bytes()[..2], 1, 0);
+        check(&"ü".as_bytes()[1..], 1, 1);
+        check(&"a🦀".as_bytes()[..4], 1, 0);
+        check(&"🦀".as_bytes()[1..], 3, 3);
+        check("🦀".as_bytes(), 4, 0);
+        check(b"\xe9", 0, 0);
+        check(b"\x80\x80\x80\x80\x80", 5, 3);
+        check(b"", 0, 0);
     }
 }

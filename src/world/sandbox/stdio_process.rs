@@ -15,8 +15,7 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::output::OutputRing;
-use crate::world::sandbox::output_text::complete_characters_len;
+use crate::world::sandbox::output::{OutputRing, complete_characters_len};
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 

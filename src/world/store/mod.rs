@@ -5,12 +5,13 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::project_directory::STATE_DIR_VARIABLE;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
+use crate::world::sys::state_files::dir::{
+    self, DirectoryAudience, DirectoryCreation, StagingDirectory,
+};
 use crate::world::sys::state_files::file;
 
 pub(in crate::world) mod directory_seal;
 pub mod redact;
-pub mod redacted_writer;
 pub(crate) mod stream_redactor;
 pub mod json_line;
 pub mod diagnostic_log;
@@ -24,7 +25,6 @@ pub mod runs;
 pub mod pipelines;
 pub mod pipeline_log;
 pub mod sandboxes;
-pub mod scratch;
 pub mod tail;
 pub mod snapshot;
 pub mod workspace;
@@ -123,5 +123,27 @@ fn reject_symlink(path: &AbsPath) -> Result<()> {
         .with_hint("remove the symlink, or set the intended directory in the config"))
     } else {
         Ok(())
+    }
+}
+
+/// A directory that is removed on drop.
+#[derive(Debug)]
+pub struct ScratchDir(StagingDirectory);
+
+impl ScratchDir {
+    /// Creates one inside `parent`, which is created if needed; its name starts with `prefix`.
+    pub fn make(parent: &AbsPath, prefix: &str) -> Result<Self> {
+        dir::create_all(parent, DirectoryAudience::User)?;
+        StagingDirectory::with_prefix(parent, prefix).map(Self)
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &AbsPath {
+        self.0.path()
+    }
+
+    /// Keeps the directory and returns its path.
+    pub fn keep(self) -> AbsPath {
+        self.0.keep()
     }
 }

@@ -14,11 +14,11 @@ use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::metadata;
+use crate::world::store::records::metadata::ReplayManifest;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_paths::{
     EVENTS, MANIFEST, METADATA, REPLIES, STATUS, TURN_PREFIX,
 };
-use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::{self, archive, dir, file, json_file};
 

@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::AbsPath;
-use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS_DIRECTORY};
+use crate::sandbox_policy::{RestrictedFiles, SETTINGS_DIRECTORY};
 
 /// What all users may do with a file that is not secret: read it; with such a directory, search it,
 /// too. Each has the bit that a mode has for others.

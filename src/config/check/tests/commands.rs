@@ -9,8 +9,8 @@ use crate::config::keys::backend::BACKEND;
 use crate::config::keys::{commands, docker};
 use crate::config::vendors::VENDORS;
 use crate::permissions::domains::DomainPattern;
-use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
+use crate::sandbox_policy::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// Returns an agent that runs commands, with additional lines in its backend.

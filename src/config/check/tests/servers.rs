@@ -10,7 +10,7 @@ use crate::config::servers::{
     ServerTransport,
 };
 use crate::permissions::grant::Permission;
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::NetworkPolicy;
 use crate::tools::served::OutsideEffects;
 
 /// Returns an agent with a workspace and these servers, given as YAML in one line.

@@ -9,7 +9,6 @@ use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 
 pub mod disk;
 pub mod endpoint;
-pub mod git;
 pub mod sandbox;
 pub mod terminal;
 pub mod toolchain;

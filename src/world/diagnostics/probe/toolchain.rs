@@ -1,5 +1,5 @@
-//! Probes the language toolchains that run agents' programs: whether they are installed, and the
-//! version.
+//! Probes git, the repository around the current directory, and the language toolchains that run
+//! agents' programs: whether they are installed, and the version.
 
 use crate::code_mode::ProgramLanguage;
 use crate::path::AbsPath;
@@ -71,5 +71,47 @@ pub async fn probe_python_package(name: &str, context: ProbeContext<'_>) -> Pyth
         ProgramReply::Succeeded(directory) if directory.is_empty() => PythonPackageProbe::Missing,
         ProgramReply::Succeeded(directory) => PythonPackageProbe::Found(directory),
         ProgramReply::Failed(reason) => PythonPackageProbe::Broken(reason),
+    }
+}
+
+/// Options that keep git from running programs that a repository configures.
+const SAFE_OPTIONS: &[&str] = &[
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "--no-optional-locks",
+];
+
+/// Result of the probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitProbe {
+    /// No program named `git`.
+    Missing,
+    /// The program and its replies.
+    Found {
+        /// Its path.
+        program: AbsPath,
+        /// Its version.
+        version: ProgramReply,
+        /// The root of the repository around the current directory, or why there is none.
+        repository: ProgramReply,
+    },
+}
+
+/// Runs git to determine its version and the repository around the current directory.
+pub async fn probe_git(context: ProbeContext<'_>) -> GitProbe {
+    let Some(program) = context.find_program("git") else {
+        return GitProbe::Missing;
+    };
+    let mut arguments = SAFE_OPTIONS.to_vec();
+    arguments.extend(["rev-parse", "--show-toplevel"]);
+    let version = context.run_program(&program, &["--version"]);
+    let repository = context.run_program(&program, &arguments);
+    let (version, repository) = tokio::join!(version, repository);
+    GitProbe::Found {
+        program,
+        version,
+        repository,
     }
 }

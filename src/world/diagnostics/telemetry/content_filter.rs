@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::text::truncate;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::world::diagnostics::telemetry::otlp::{
     AnyValue, AttributeValue, KeyValue, OtlpSpan, attribute,
 };

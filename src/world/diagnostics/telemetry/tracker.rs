@@ -16,7 +16,7 @@ use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::text::truncate;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::world::diagnostics::telemetry::content_filter::{ContentFilter, GenAiMessage};
 use crate::world::diagnostics::telemetry::conventions::{ProviderNames, finish_reason};
 use crate::world::diagnostics::telemetry::otlp::{

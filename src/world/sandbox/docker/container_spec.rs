@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::ResourceLimits;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::docker::seccomp_profile;

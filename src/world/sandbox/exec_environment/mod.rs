@@ -18,9 +18,9 @@ use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
 use crate::sandbox_policy::environment::{
     EnvironmentInputs, command_environment, exclude_directories,
 };
-use crate::sandbox_policy::network::{NetworkAccess, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::sandbox_policy::toolchains::UserToolchains;
+use crate::sandbox_policy::{NetworkAccess, NetworkPolicy};
 use crate::world::io::file_change::{FileChange, LateChanges};
 use crate::world::sandbox::background::BackgroundCommands;
 use crate::world::sandbox::exec_backend::ExecBackend;

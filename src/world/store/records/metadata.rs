@@ -1,8 +1,14 @@
-//! `execution_metadata.yaml`: what was run, with which config and arguments, and where.
+//! `execution_metadata.yaml`: what was run, with which config and arguments, and where; and
+//! `replay.yaml`: what `massgen replay` needs in order to start as a run started.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
 use crate::spending::limits::BudgetLimits;
 use crate::world::store::redact::Redactor;
@@ -58,6 +64,23 @@ pub fn write_limits(dir: &AbsPath, limits: &BudgetLimits) -> Result<()> {
 /// Reads the limits in a directory; `None` if it has none that can be read.
 pub fn read_limits(dir: &AbsPath) -> Option<BudgetLimits> {
     json_file::read(&dir.join(LIMITS_FILE), LIMITS_BYTES_MAX).ok()?
+}
+
+/// How a run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayManifest {
+    /// The task as the user wrote it.
+    pub task: String,
+    /// The user's working directory.
+    pub cwd: String,
+    /// The workspace of each agent that has one, as every path to it that may occur in a reply.
+    pub workspaces: BTreeMap<AgentId, Vec<String>>,
+    /// The directory in which the agents saw each other's snapshots, as every path to it.
+    pub temp_workspaces: Vec<String>,
+    /// The paths that the prompts of the session opened.
+    pub opened: Vec<OpenedPath>,
+    /// The team, as a config whose agents have recorded replies.
+    pub team: Value,
 }
 
 #[cfg(test)]

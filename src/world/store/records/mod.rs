@@ -3,11 +3,9 @@
 //! end the run.
 
 pub mod metadata;
-pub mod replay_manifest;
 mod agent_outputs;
 pub mod record_paths;
 pub mod replies;
-pub mod recording;
 pub mod coordination_progress;
 mod record_writer;
 mod history;
@@ -29,11 +27,10 @@ use crate::world::io::event_sink::EventSink;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::coordination_progress::CoordinationProgress;
 use crate::world::store::records::coordination_recorder::CoordinationRecorder;
-use crate::world::store::records::metadata::RunMetadata;
+use crate::world::store::records::metadata::{ReplayManifest, RunMetadata};
 use crate::world::store::records::record_paths::{
     EVENTS, MANIFEST, METADATA, REPLIES, RunRecordPaths,
 };
-use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::records::replies::ReplyRecorder;
 use crate::world::store::records::status::StatusContext;
 use crate::world::store::redact::Redactor;

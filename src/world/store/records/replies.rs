@@ -1,6 +1,6 @@
 //! `replies/<agent id>.yaml`: each complete reply of an agent's model, in the format of a scripted
-//! backend. The files are append-only with one line per reply, so that a crash loses at most the
-//! last reply.
+//! backend, and their copy in the file that the config names. The files are append-only with one
+//! line per reply, so that a crash loses at most the last reply.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,16 +8,16 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, ModelEvent, StopReason};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::text::is_hidden;
-use crate::tools::request::CallRequest;
+use crate::tools::CallRequest;
 use crate::world::store::records::record_paths::REPLIES;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::state_files::{dir, file};
+use crate::world::sys::state_files::{self, dir, file};
 
 /// The start of every file of recorded replies; a recording never replaces any other file.
 pub const HEADER: &str = "# massgen recording";
@@ -154,6 +154,32 @@ fn yaml_line(value: &Value) -> String {
         }
     }
     line
+}
+
+/// The largest recording that is copied, in bytes.
+const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Refuses a target that is something other than a recording or cannot be written.
+pub fn check_target(path: &AbsPath) -> Result<()> {
+    file::expect_writable_for_user(path)?;
+    match file::begins_with(path, HEADER.as_bytes()) {
+        Ok(Some(true) | None) => Ok(()),
+        Ok(Some(false)) => Err(Error::new(
+            ErrorKind::Config,
+            format!("`{path}` exists and is not a recording of massgen: not replacing it"),
+        )
+        .with_hint("choose another file with `record`, or move this one away")),
+        Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
+    }
+}
+
+/// Copies the recording `from` to `to` atomically, unless something else exists there now.
+pub fn publish(from: &AbsPath, to: &AbsPath) -> Result<()> {
+    check_target(to)?;
+    let unreadable = |error| state_files::file_error("read", from.as_path(), error);
+    let bytes = file::read_regular_capped(from, RECORDING_BYTES_MAX).map_err(unreadable)?;
+    let bytes = bytes.ok_or_else(|| unreadable(std::io::ErrorKind::FileTooLarge.into()))?;
+    file::write_for_user(to, &bytes)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use uuid::Uuid;
 
 use crate::path::AbsPath;
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::ResourceLimits;
 use crate::world::sys::cgroup::discovery::{CgroupResource, CgroupVersion, OwnCgroup, own_groups};
 use crate::world::sys::proc::{pid_namespace, start_time};
 

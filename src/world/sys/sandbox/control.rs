@@ -12,11 +12,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
 };
 
+use crate::sandbox_policy::RestrictedFiles;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::{
     FRAME_HEADER_BYTES, HelperReport, HelperRequestBody, encode_frame, frame_body_bytes,
 };
-use crate::sandbox_policy::restricted_files::RestrictedFiles;
 
 /// The socket to massgen.
 #[derive(Debug)]

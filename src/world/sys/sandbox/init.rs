@@ -15,9 +15,9 @@ use rustix::process::{
 };
 
 use crate::permissions::grant::Permission;
+use crate::sandbox_policy::RestrictedFiles;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::HelperReport;
-use crate::sandbox_policy::restricted_files::RestrictedFiles;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket, encode_report};
 use crate::world::sys::sandbox::descendants::reap_all;
 use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights, TcpPorts};

@@ -5,7 +5,7 @@
 use landlock::ABI;
 use libc::c_long;
 
-use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::NetworkAccess;
 use crate::world::sys::sandbox::bpf::{
     ArgumentCheck, DENIED, SeccompAction, SeccompCase, SeccompRule,
 };

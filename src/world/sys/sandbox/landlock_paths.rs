@@ -16,7 +16,6 @@ use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights};
 use crate::world::sys::sandbox::open_granted::open_granted_path;
-use crate::world::sys::sandbox::system_paths::PROGRAMS;
 
 /// The most entries by which a tree with something hidden inside is allowed.
 const ENTRIES_MAX: usize = 50_000;
@@ -309,3 +308,16 @@ fn read_names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     }
     Ok(names)
 }
+
+/// Directories that hold programs and their libraries, and what programs query about the machine.
+pub(crate) const PROGRAMS: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/sys/devices/system/cpu",
+];

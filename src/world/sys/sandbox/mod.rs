@@ -20,7 +20,6 @@ pub(crate) mod control;
 pub(crate) mod domain;
 pub(crate) mod caller;
 pub(crate) mod setid_rules;
-pub(crate) mod system_paths;
 pub(crate) mod mount_plan;
 pub(crate) mod raw;
 pub(crate) mod descendants;

@@ -157,8 +157,8 @@ mod tests {
     use super::*;
     use crate::permissions::grant::GrantScope;
     use crate::sandbox_policy::AccessiblePath;
-    use crate::sandbox_policy::limits::ResourceLimits;
-    use crate::sandbox_policy::network::NetworkAccess;
+    use crate::sandbox_policy::NetworkAccess;
+    use crate::sandbox_policy::ResourceLimits;
     use crate::sandbox_policy::sandbox_level::SandboxLevel;
 
     fn path(path: &str) -> AbsPath {

@@ -10,8 +10,8 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Gid, Uid, getegid, geteuid};
 
+use crate::sandbox_policy::NetworkAccess;
 use crate::sandbox_policy::helper_protocol::HelperReport;
-use crate::sandbox_policy::network::NetworkAccess;
 use crate::world::sys::sandbox::control::ParentSocket;
 use crate::world::sys::sandbox::raw::{self, ForkHalf};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};

@@ -12,7 +12,7 @@ use rustix::thread::{
     clear_ambient_capability_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
 
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::raw;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};

@@ -13,9 +13,8 @@ use rustix::process::geteuid;
 
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::network::NetworkAccess;
-use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS_DIRECTORY};
+use crate::sandbox_policy::{NetworkAccess, RestrictedFiles, SETTINGS_DIRECTORY, SandboxPolicy};
+use crate::world::sys::sandbox::landlock_paths::PROGRAMS;
 use crate::world::sys::sandbox::mount_plan::{HiddenContent, MountPiece, plan_pieces};
 use crate::world::sys::sandbox::mounts::{
     MountHandle, NO_SETID_OR_DEVICES, READ_ONLY, open_machine_path,
@@ -23,7 +22,6 @@ use crate::world::sys::sandbox::mounts::{
 use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
-use crate::world::sys::sandbox::system_paths::PROGRAMS;
 use crate::world::sys::sandbox::work_directories;
 
 /// What else toolchains read of the system. Where the machine has a symlink, the sandbox has the

@@ -17,8 +17,8 @@ use rustix::process::{
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
 use crate::path::AbsPath;
+use crate::sandbox_policy::NetworkAccess;
 use crate::sandbox_policy::helper_protocol::HelperReport;
-use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};

@@ -10,8 +10,8 @@ use std::os::unix::process::CommandExt;
 use landlock::ABI;
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
 
+use crate::sandbox_policy::NetworkAccess;
 use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::control::HelperRequest;
 use crate::world::sys::sandbox::domain::{LandlockDomain, TcpPorts};

@@ -1,7 +1,8 @@
-//! Texts for models before images, and in place of them.
+//! Texts for models before images, documents, recordings and videos, and in place of them.
 
 use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::{count_noun, escape_name};
+use crate::tools::model_file::ModelFileClass;
 
 /// Returns the text before the images that a tool returned.
 pub fn result_images_heading(tool: &str, count: usize) -> String {
@@ -37,5 +38,27 @@ pub fn omitted_images_note(count: usize) -> String {
     let images = count_noun(count, "image");
     note(format_args!(
         "{images} of an earlier result left out here. Call the tool again if you need to look once more."
+    ))
+}
+
+/// Returns the text before the files that belong to the task; `sources` are their paths and URLs.
+pub fn task_files_heading(sources: &[String]) -> String {
+    let sources: Vec<String> = sources.iter().map(|source| escape_name(source)).collect();
+    note(format_args!(
+        "the files that belong to the task, in this order: {}",
+        sources.join(", ")
+    ))
+}
+
+/// Returns the text that replaces files.
+pub fn omitted_files_note(count: usize) -> String {
+    let files = count_noun(count, "file");
+    note(format_args!("{files} of the task left out here"))
+}
+
+/// Returns the text that replaces one file of `class` for a model that accepts none.
+pub fn unaccepted_file_note(class: ModelFileClass) -> String {
+    note(format_args!(
+        "a file left out here: this model accepts no {class}"
     ))
 }
