@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::config::machine_policy::MachinePolicy;
 use crate::dotenv::{ConfigVariables, DotenvVariables};
 use crate::path::AbsPath;
 
@@ -36,6 +37,8 @@ pub struct Host {
     pub stderr: StreamTarget,
     /// The effect of a hangup.
     pub hangup: HangupAction,
+    /// The policy of the machine.
+    pub policy: MachinePolicy,
 }
 
 /// Target of a standard stream.

@@ -123,6 +123,7 @@ impl RunLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::machine_policy::MachinePolicy;
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
     use crate::dotenv::ConfigVariables;
     use crate::spending::models::ModelList;
@@ -138,6 +139,7 @@ mod tests {
             &ConfigVariables::default(),
             &known,
             WorkspaceMode::None,
+            &MachinePolicy::default(),
         )
         .unwrap();
         edit(&mut config);

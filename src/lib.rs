@@ -9,7 +9,6 @@ pub mod error;
 pub mod id;
 pub mod path;
 pub mod dotenv;
-pub mod host;
 pub mod text;
 pub mod markdown;
 
@@ -28,6 +27,7 @@ pub mod mentions;
 pub mod check_results;
 pub mod answer_changes;
 pub mod config;
+pub mod host;
 pub mod layout;
 pub mod ballot;
 pub mod event;

@@ -83,6 +83,7 @@ fn read_host(words: &[OsString]) -> Result<Host> {
         stdin: stream_target(&stdin()),
         stdout: stream_target(&stdout()),
         stderr: stream_target(&stderr()),
+        policy: cli::read_machine_policy()?,
         hangup: HangupAction::from_status(
             &fs::read_to_string("/proc/self/status").unwrap_or_default(),
         ),

@@ -17,6 +17,7 @@ use crate::backend::remote::media::MediaClient;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
 use crate::config::api_parameters::{separate_tool_format, separate_tools, without_separate_tools};
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::pricing_vendor::model_query;
 use crate::config::subagents::SubagentBackend;
 use crate::config::vendors::file_input::ModelFileInput;
@@ -43,6 +44,8 @@ pub struct ConnectContext<'a> {
     pub models: &'a ModelList,
     /// Reads a script file as a string.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
+    /// The policy of the machine.
+    pub policy: &'a MachinePolicy,
 }
 
 impl fmt::Debug for ConnectContext<'_> {
@@ -115,6 +118,9 @@ fn vendor_tool_clients(
 }
 
 fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
+    if let Some(refusal) = context.policy.refuse_vendor(config.vendor) {
+        return Err(refusal.into_error());
+    }
     match config.vendor.connection {
         VendorConnection::Http(format) => {
             Ok(Arc::new(RemoteBackend::connect(config, format, context)?))
@@ -225,6 +231,7 @@ mod tests {
             rate_limiter: &RateLimiter::default(),
             models: &ModelList::with_user_rows(Vec::new()),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
+            policy: &MachinePolicy::default(),
         };
         connect(config, context).map(|backend| format!("{backend:?}"))
     }

@@ -168,6 +168,7 @@ fn build_sandbox(
         overlay_directory: &directories.home(),
         trees,
         record: record.as_ref(),
+        policy: &host_environment.policy,
     })?;
     if sandbox.level() == SandboxLevel::Unavailable {
         return Err(no_sandbox_error(sandbox.reasons()));

@@ -25,7 +25,6 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
 use crate::prompts::previous_turns::CommandHome;
 use crate::prompts::{self, TaskPrompt};
-use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::spending::price::ModelPrice;
 use crate::text::{count_noun, escape_name};
@@ -40,11 +39,14 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
             let seconds = config.timeouts.orchestrator_seconds;
             format!(
                 "limits of the pipeline: {}\ntimeout of each stage: {seconds} s\n",
-                describe_budget(&config.limits)
+                config.limits
             )
         }
         None => describe_team(prepared)?,
     };
+    let policy = prepared.team.host.policy.describe();
+    let policy = policy.map(|text| format!("policy of this machine: {text}\n"));
+    let text = [text, policy.unwrap_or_default()].concat();
     output.result(&format!("{text}nothing was sent or written\n"))?;
     warn_about_models(prepared, output);
     Ok(ExitStatus::Success)
@@ -106,10 +108,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     if let Some(warning) = team.memory_warning() {
         push_line(&mut text, warning);
     }
-    push_line(
-        &mut text,
-        &format!("limits of the run: {}", describe_budget(&config.limits)),
-    );
+    push_line(&mut text, &format!("limits of the run: {}", config.limits));
     let seconds = config.timeouts.orchestrator_seconds;
     push_line(&mut text, &format!("timeout of the run: {seconds} s"));
     Ok(text)
@@ -117,10 +116,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
 
 /// Appends the limits, commands, servers, instructions and skills of an agent.
 fn push_resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
-    push_line(
-        text,
-        &format!("  limits: {}", describe_budget(&agent.limits)),
-    );
+    push_line(text, &format!("  limits: {}", agent.limits));
     if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
         push_line(
             text,
@@ -226,24 +222,6 @@ fn push_instructions(text: &mut String, member: &TeamMember) {
     }
     for notice in &member.instructions().notices {
         push_line(text, &format!("  {notice}"));
-    }
-}
-
-fn describe_budget(limits: &BudgetLimits) -> String {
-    let tokens = |count| format!("{count} tokens");
-    let calls = |count| format!("{count} tool calls");
-    let descriptions: Vec<String> = [
-        limits.cost.map(|dollars| format!("${dollars}")),
-        limits.tokens.map(tokens),
-        limits.tool_calls.map(calls),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if descriptions.is_empty() {
-        "none".to_owned()
-    } else {
-        descriptions.join(", ")
     }
 }
 

@@ -582,6 +582,7 @@ pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
         env: host.env.clone(),
         variables: host.config_variables(),
         home: host.home.clone(),
+        policy: host.policy.clone(),
         session_sandboxes: None,
     }
 }
@@ -617,6 +618,7 @@ pub(crate) fn connect_agents(
         rate_limiter: &RateLimiter::new(&config.rate_limits),
         models,
         read: &read_script,
+        policy: &host.policy,
     };
     let (mut models_by_agent, mut failures) = (ModelsByAgent::new(), Vec::new());
     for agent in &config.agents {

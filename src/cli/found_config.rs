@@ -65,6 +65,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::config::machine_policy::MachinePolicy;
     use crate::config::{ConfigContext, ConfigOrigin, load};
 
     #[track_caller]
@@ -90,6 +91,7 @@ mod tests {
             home: Some(&home),
             env: &ConfigVariables::from_iter([key]),
             packages: &BTreeSet::new(),
+            policy: &MachinePolicy::default(),
         };
         let loaded = load(yaml.as_bytes(), &origin, &context).unwrap();
         let refused = reject_outside_reach(&loaded.restricted_uses, "c.yaml", &base)

@@ -406,11 +406,7 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
         .with_hint("name a JSON file: see `massgen tool --help` for its format")
     };
     let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(missing_error)?;
-    GrantsFile::parse(
-        &String::from_utf8_lossy(&bytes),
-        &host.cwd,
-        host.home.as_ref(),
-    )
+    GrantsFile::parse(&String::from_utf8_lossy(&bytes), host)
 }
 
 /// Opens the gates for a user without a config: the current directory can be read.
@@ -428,7 +424,7 @@ fn open_directory_gates(
         "{rights}{run_note}; `--config` names a config whose grants apply"
     ));
     let grants_json = json!({"context_paths": [{"path": ".", "permission": "read"}]}).to_string();
-    let grants = GrantsFile::parse(&grants_json, &host.cwd, host.home.as_ref())?;
+    let grants = GrantsFile::parse(&grants_json, host)?;
     open_grants_gates(&grants, gate_use, host)
 }
 

@@ -10,6 +10,7 @@ use crate::call_rules::CallRules;
 use crate::call_rules::rule_syntax::parse_rule;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
 use crate::orchestrator::grants::{apply_path_rules, open_linked_repositories, write_roots};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
@@ -67,9 +68,10 @@ struct RawContext {
 }
 
 impl GrantsFile {
-    /// Parses a grants file. Its relative paths are relative to `cwd`, and `~/` in its rules means
-    /// `home`. Missing paths are reported in one error that names all of them.
-    pub fn parse(text: &str, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Self> {
+    /// Parses a grants file for a process on `host`. Missing paths are reported in one error that
+    /// names all of them.
+    pub fn parse(text: &str, host: &Host) -> Result<Self> {
+        let (cwd, home) = (&host.cwd, host.home.as_ref());
         let file: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, "invalid grants")
                 .with_source(error)
@@ -107,6 +109,7 @@ impl GrantsFile {
         match (base, paths.missing_paths.as_slice()) {
             (Some(base), []) => {
                 let rules = file.permissions.rules(home)?;
+                let rules = rules.extended_by(&host.policy.permissions.rules);
                 Ok(Self {
                     grants: open_linked_repositories(apply_path_rules(grants, &rules, cwd)?)?,
                     rules: Arc::new(rules),

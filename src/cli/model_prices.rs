@@ -9,6 +9,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::team_file::config_context;
 use crate::config::diagnostic::Severity;
 use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::machine_policy::MACHINE_POLICY_PATH;
 use crate::config::pricing_vendor::model_query;
 use crate::config::storage_path::STATE_DIR;
 use crate::config::vendors::VendorConnection;
@@ -126,15 +127,24 @@ fn warn_of_project_file(host: &Host, users_file: Option<&AbsPath>, output: &mut 
     }
 }
 
-/// Replaces the limits of the config by those that the command line gives; the others stay.
-pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
+/// Replaces the limits of the config by those that the command line gives, up to those of the
+/// machine; the others stay. Returns a warning if the machine allows less.
+pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) -> Option<String> {
     let limits = &mut config.limits;
     limits.cost = arguments.cost.or(limits.cost);
     limits.tokens = arguments.tokens.or(limits.tokens);
     limits.tool_calls = arguments.tool_calls.or(limits.tool_calls);
+    let (lowered, is_lowered) = limits.lowered_to(config.limits_max);
+    *limits = lowered;
     if let (Some(max), Some(workflow)) = (arguments.iterations, &mut config.workflow) {
         workflow.pipeline.iterations_max = max;
     }
+    is_lowered.then(|| {
+        format!(
+            "this machine allows less than the flags, which applies: {lowered} \
+             (`{MACHINE_POLICY_PATH}`)"
+        )
+    })
 }
 
 /// Rejects a team with a cost limit and a model whose price is unknown.

@@ -42,7 +42,7 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let run = find_run(&arguments.run, host)?;
-    let record = RecordedRun::read(&run, host.home.as_ref(), &host.cwd)?;
+    let record = RecordedRun::read(&run, host.home.as_ref(), &host.cwd, &host.policy)?;
     let notes = record.notes.clone();
     for note in &notes {
         output.warning(note);

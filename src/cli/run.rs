@@ -523,7 +523,9 @@ pub(crate) fn apply_flags(
     apply_strategy(config, arguments)?;
     let rates = arguments.rate_limit.iter().cloned();
     config.rate_limits.extend(rates);
-    apply_limits(config, &arguments.limits);
+    if let Some(warning) = apply_limits(config, &arguments.limits) {
+        output.warning(&warning);
+    }
     if arguments.limits.iterations.is_some() && !config.has_iterations() {
         output.warning("`--max-iterations` has no effect: the config has no pipeline with `until`");
     }

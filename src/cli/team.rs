@@ -15,6 +15,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::Severity;
 use crate::config::draft::first_team::{FirstTeam, TeamCandidate};
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::model_family::{contradicting_backend_warning, misspelling_warning};
 use crate::config::settings::ConfigSetting;
 use crate::config::team::{
@@ -100,8 +101,8 @@ pub(crate) async fn detect_team(
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
     let variables = host.config_variables();
-    let servers = probe_local_servers(&variables).await;
-    let team = team_from_environment(&variables, &servers, workspaces)?;
+    let servers = probe_local_servers(&variables, &host.policy).await;
+    let team = team_from_environment(&variables, &servers, workspaces, &host.policy)?;
     output.note(&team.summary);
     if let [_] = team.config.agents.as_slice() {
         output.note("a second API key, or `-m MODEL -m MODEL`, makes a team that votes");
@@ -135,7 +136,7 @@ pub(crate) async fn configured_team(
             }
             None => options,
         };
-        let config = team_from_options(&options, &variables, models, workspaces)?;
+        let config = team_from_options(&options, &variables, models, workspaces, &host.policy)?;
         for agent in &config.agents {
             let warning = contradicting_backend_warning(&agent.backend, &variables)
                 .or_else(|| misspelling_warning(&agent.backend, &variables, models));
@@ -260,24 +261,28 @@ fn load_and_report(
 }
 
 /// Checks that a team can be built from keys and local servers.
-pub(crate) async fn require_detectable_team(variables: &ConfigVariables) -> Result<()> {
+pub(crate) async fn require_detectable_team(host: &Host) -> Result<()> {
+    let variables = &host.config_variables();
     // Keys alone are enough: it asks no server.
-    if !detected_backends(variables, &[]).is_empty() {
+    if !detected_backends(variables, &[], &host.policy).is_empty() {
         return Ok(());
     }
-    let servers = probe_local_servers(variables).await;
-    team_from_environment(variables, &servers, WorkspaceMode::None).map(drop)
+    let servers = probe_local_servers(variables, &host.policy).await;
+    team_from_environment(variables, &servers, WorkspaceMode::None, &host.policy).map(drop)
 }
 
-/// Returns the local servers that answer, in the order of the vendor table.
-pub(crate) async fn probe_local_servers(variables: &ConfigVariables) -> Vec<LocalServer> {
+/// Returns the local servers that answer and that `policy` allows, in the order of the vendor table.
+pub(crate) async fn probe_local_servers(
+    variables: &ConfigVariables,
+    policy: &MachinePolicy,
+) -> Vec<LocalServer> {
     let http = HttpClient::new();
     let queries = VENDORS
         .iter()
         .filter(|vendor| vendor.is_local_server)
         .map(|vendor| {
             probe_server(
-                &http,
+                (&http, policy),
                 vendor,
                 vendor.endpoint(None, |name| {
                     variables.get_non_empty(name).map(str::to_owned)
@@ -288,12 +293,15 @@ pub(crate) async fn probe_local_servers(variables: &ConfigVariables) -> Vec<Loca
 }
 
 async fn probe_server(
-    http: &HttpClient,
+    (http, policy): (&HttpClient, &MachinePolicy),
     vendor: &'static Vendor,
     endpoint: Option<String>,
 ) -> Option<LocalServer> {
     let base_url = endpoint?;
     let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
+    if policy.refuse_vendor(vendor).is_some() || policy.refuse_endpoint(&url).is_some() {
+        return None;
+    }
     let reply = probe_endpoint(http, &url, HeaderMap::new()).await;
     Some(LocalServer {
         vendor,
@@ -354,5 +362,6 @@ pub(crate) fn with_connect_context<T>(
         rate_limiter: &RateLimiter::default(),
         models: &ModelList::with_user_rows(Vec::new()),
         read: &read_script,
+        policy: &host.policy,
     })
 }

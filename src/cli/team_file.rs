@@ -240,6 +240,7 @@ pub(crate) fn config_context<'a>(
         home: host.home.as_ref(),
         env,
         packages,
+        policy: &host.policy,
     }
 }
 

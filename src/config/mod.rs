@@ -17,6 +17,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::{ConfigSource, Diagnostic};
 use crate::config::docker::DockerConfig;
 use crate::config::keys::found_config::RestrictedUse;
+use crate::config::machine_policy::MachinePolicy;
 pub use crate::config::orchestrator::{
     DriftConflictPolicy, NotesTiming, NoveltyRequirement, OrchestratorConfig, PlanningMode,
     PresentationMode, RoundGuidance, Strategy, SubagentsConfig, TaskPlanning, TimeoutConfig,
@@ -52,6 +53,7 @@ pub mod front_matter;
 pub mod external_agents;
 pub mod keys;
 pub mod lookup;
+pub mod machine_policy;
 pub mod model_family;
 pub mod yaml;
 pub mod typed_yaml;
@@ -99,6 +101,8 @@ pub struct ConfigContext<'a> {
     pub env: &'a ConfigVariables,
     /// The keys of the packages that are installed for servers.
     pub packages: &'a BTreeSet<String>,
+    /// The policy of the machine.
+    pub policy: &'a MachinePolicy,
 }
 
 /// A config that can be run, with its warnings.
@@ -226,6 +230,27 @@ pub fn load_models(
     }
 }
 
+/// Parses the text of the policy of a machine and checks all of it. A policy with any finding, even
+/// a warning, is invalid.
+pub fn load_machine_policy(
+    text: &[u8],
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> Result<MachinePolicy, Vec<String>> {
+    let lines = |text: &str, diagnostics: &[Diagnostic]| {
+        diagnostic::render_lines(
+            &ConfigSource::new(&origin.name, text.to_owned()),
+            diagnostics,
+        )
+    };
+    let text = yaml::decode(text).map_err(|diagnostic| lines("", &[*diagnostic]))?;
+    let tree = yaml::parse(text).map_err(|diagnostic| lines(text, &[*diagnostic]))?;
+    match check::check_machine_policy(tree, text, origin, context) {
+        (Some(policy), diagnostics) if diagnostics.is_empty() => Ok(policy),
+        (_, diagnostics) => Err(lines(text, &diagnostics)),
+    }
+}
+
 /// A validated config: the agents, the rules and the limits of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -239,6 +264,8 @@ pub struct Config {
     pub rate_limits: Vec<RateLimit>,
     /// The limits of the whole run.
     pub limits: BudgetLimits,
+    /// The limits of the machine, above which nothing raises those of the run.
+    pub limits_max: BudgetLimits,
     /// Whether the user reviews a delivery before it is applied.
     pub delivery: DeliveryMode,
     /// When a run is shown on the whole terminal.

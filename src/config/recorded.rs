@@ -247,6 +247,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::config::machine_policy::MachinePolicy;
     use crate::config::{ConfigContext, ConfigOrigin, load};
     use crate::dotenv::ConfigVariables;
     use crate::path::AbsPath;
@@ -263,6 +264,7 @@ mod tests {
             home: Some(&base),
             env: &ConfigVariables::default(),
             packages: &BTreeSet::new(),
+            policy: &MachinePolicy::default(),
         };
         match load(text.as_bytes(), &origin, &context) {
             Ok(loaded) => loaded.config,

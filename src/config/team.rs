@@ -10,6 +10,7 @@ use crate::config::command_line::CommandLineConfig;
 use crate::config::diagnostic::quote;
 use crate::config::external_agents::find_kind;
 use crate::config::keys::nearest;
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::model_family::{FAMILIES, find_family, reject_model_lists, unknown_model_error};
 use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
@@ -97,6 +98,7 @@ pub fn team_from_options(
     env: &ConfigVariables,
     known_models: &ModelList,
     workspaces: WorkspaceMode,
+    policy: &MachinePolicy,
 ) -> Result<Config> {
     reject_model_lists(options.models)?;
     let mut agents = Vec::new();
@@ -120,7 +122,7 @@ pub fn team_from_options(
     for agent in &mut agents {
         agent.system_message = options.system_message.map(str::to_owned);
     }
-    Ok(team_config(agents))
+    Ok(team_config(agents, policy))
 }
 
 /// Returns the backend of a team whose endpoint has to say which models it has: the command line
@@ -178,10 +180,11 @@ pub fn team_from_environment(
     env: &ConfigVariables,
     servers: &[LocalServer],
     workspaces: WorkspaceMode,
+    policy: &MachinePolicy,
 ) -> Result<DetectedTeam> {
     let mut agents = Vec::new();
     let mut descriptions = Vec::new();
-    let backends = detected_backends(env, servers).into_iter();
+    let backends = detected_backends(env, servers, policy).into_iter();
     for (number, detected) in (1..).zip(backends.take(TEAM_AGENTS_MAX)) {
         let DetectedBackend {
             name,
@@ -195,7 +198,7 @@ pub fn team_from_environment(
         return Err(no_backend_error(env));
     }
     Ok(DetectedTeam {
-        config: team_config(agents),
+        config: team_config(agents, policy),
         summary: format!("team: {}", descriptions.join(", ")),
     })
 }
@@ -216,6 +219,7 @@ pub struct DetectedBackend<'a> {
 pub fn detected_backends<'a>(
     env: &ConfigVariables,
     servers: &'a [LocalServer],
+    policy: &MachinePolicy,
 ) -> Vec<DetectedBackend<'a>> {
     let local_backends = servers.iter().filter_map(|server| {
         let model = server.models.first()?;
@@ -226,7 +230,19 @@ pub fn detected_backends<'a>(
         })
     });
     let with_keys = backends_with_keys(env, |vendor| set_key_variable(vendor, env));
-    with_keys.into_iter().chain(local_backends).collect()
+    let backends = with_keys.into_iter().chain(local_backends);
+    let is_allowed = |detected: &DetectedBackend<'_>| {
+        let DetectedBackend { backend, .. } = detected;
+        let url = backend
+            .vendor
+            .endpoint(backend.base_url.as_deref(), |name| {
+                env.get(name).map(str::to_owned)
+            });
+        let url = url.and_then(|url| Url::parse(&url).ok());
+        let refusal = policy.refuse_vendor(backend.vendor);
+        refusal.or_else(|| policy.refuse_endpoint(&url?)).is_none()
+    };
+    backends.filter(is_allowed).collect()
 }
 
 /// Returns the variable that holds the key of a vendor, if one is set.
@@ -415,7 +431,10 @@ fn agent_config(
     })
 }
 
-fn team_config(agents: Vec<AgentConfig>) -> Config {
+fn team_config(mut agents: Vec<AgentConfig>, policy: &MachinePolicy) -> Config {
+    for agent in &mut agents {
+        agent.permissions = policy.permissions.clone();
+    }
     Config {
         agents,
         orchestrator: OrchestratorConfig::default(),
@@ -423,11 +442,12 @@ fn team_config(agents: Vec<AgentConfig>) -> Config {
         rate_limits: Vec::new(),
         delivery: DeliveryMode::default(),
         dashboard: DashboardMode::default(),
-        permissions: PermissionsConfig::default(),
+        permissions: policy.permissions.clone(),
         retention: RetentionConfig::default(),
         session_id: None,
         checks: ChecksConfig::default(),
-        limits: BudgetLimits::default(),
+        limits: policy.limits,
+        limits_max: policy.limits,
         workflow: None,
     }
 }
@@ -453,7 +473,13 @@ mod tests {
             system_message: Some("be brief"),
         };
         let env = ConfigVariables::default();
-        let config = team_from_options(&options, &env, &built_in_models(), WorkspaceMode::None)?;
+        let config = team_from_options(
+            &options,
+            &env,
+            &built_in_models(),
+            WorkspaceMode::None,
+            &MachinePolicy::default(),
+        )?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -485,7 +511,14 @@ mod tests {
         };
         let agents = |workspaces| {
             let env = ConfigVariables::default();
-            let config = team_from_options(&options, &env, &built_in_models(), workspaces).unwrap();
+            let config = team_from_options(
+                &options,
+                &env,
+                &built_in_models(),
+                workspaces,
+                &MachinePolicy::default(),
+            )
+            .unwrap();
             let describe = |agent: &AgentConfig| {
                 let has = |something: bool| if something { "+" } else { "-" };
                 format!(
@@ -600,7 +633,12 @@ mod tests {
             .iter()
             .map(|name| ((*name).to_owned(), "k".to_owned()))
             .collect();
-        team_from_environment(&env, servers, WorkspaceMode::PerAgent)
+        team_from_environment(
+            &env,
+            servers,
+            WorkspaceMode::PerAgent,
+            &MachinePolicy::default(),
+        )
     }
 
     #[test]
@@ -645,7 +683,8 @@ mod tests {
         }
         let env = ConfigVariables::from_iter([("OPENAI_API_KEY".to_owned(), String::new())]);
         assert!(
-            team_from_environment(&env, &[], WorkspaceMode::None).is_err(),
+            team_from_environment(&env, &[], WorkspaceMode::None, &MachinePolicy::default())
+                .is_err(),
             "an empty key is none"
         );
     }
@@ -691,10 +730,18 @@ mod tests {
             let variables = [("OPENAI_BASE_URL", endpoint), ("OPENAI_API_KEY", "k")];
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let env = ConfigVariables::from_iter(variables);
-            let config =
-                team_from_options(&options, &env, &built_in_models(), WorkspaceMode::None).unwrap();
+            let config = team_from_options(
+                &options,
+                &env,
+                &built_in_models(),
+                WorkspaceMode::None,
+                &MachinePolicy::default(),
+            )
+            .unwrap();
             assert_eq!(config.agents[0].backend.vendor.name, expected, "{endpoint}");
-            let detected = team_from_environment(&env, &[], WorkspaceMode::None).unwrap();
+            let detected =
+                team_from_environment(&env, &[], WorkspaceMode::None, &MachinePolicy::default())
+                    .unwrap();
             assert_eq!(
                 detected.config.agents[0].backend.vendor.name, expected,
                 "{endpoint}"

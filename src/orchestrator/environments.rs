@@ -9,6 +9,7 @@ use crate::config::ToolFilter;
 use crate::config::command_line::{CommandLineConfig, Privilege};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::machine_policy::MachinePolicy;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
@@ -49,6 +50,8 @@ pub struct HostEnvironment {
     pub variables: ConfigVariables,
     /// The user's home directory.
     pub home: Option<AbsPath>,
+    /// The policy of the machine.
+    pub policy: MachinePolicy,
     /// The directories of the last turn, in an interactive session.
     pub session_sandboxes: Option<SessionSandboxes>,
 }
@@ -750,6 +753,7 @@ impl<'b> EnvironmentBuilder<'b> {
             overlay_directory: &directories.home(),
             trees: &key.1,
             record: record.as_ref(),
+            policy: &self.host.policy,
         })?;
         self.sandboxes.push((key, sandbox.clone()));
         Ok(sandbox)

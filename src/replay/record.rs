@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backend::scripted::script::{RecordingEnd, ScriptedReplies};
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::recorded::recorded_config;
 use crate::config::{Config, ConfigContext, ConfigOrigin, OrchestratorConfig, load};
 use crate::dotenv::ConfigVariables;
@@ -50,7 +51,12 @@ pub struct RecordedRun {
 impl RecordedRun {
     /// Reads the records of `run`. `home` is the user's home directory. Records that were created
     /// elsewhere open nothing outside of `current_dir`.
-    pub fn read(run: &RunDir, home: Option<&AbsPath>, current_dir: &AbsPath) -> Result<Self> {
+    pub fn read(
+        run: &RunDir,
+        home: Option<&AbsPath>,
+        current_dir: &AbsPath,
+        policy: &MachinePolicy,
+    ) -> Result<Self> {
         let manifest = run.manifest()?;
         let mut notes = Vec::new();
         if run.state()?.status == RunStatus::Running {
@@ -58,7 +64,7 @@ impl RecordedRun {
         }
         let events = read_events(run, &mut notes)?;
         let cwd = parse_absolute(&manifest.cwd)?;
-        let mut config = load_recorded_config(&manifest, &cwd, home)?;
+        let mut config = load_recorded_config(&manifest, &cwd, home, policy)?;
         use_recorded_criteria(&mut config.orchestrator, &events);
         let scope = if run.is_own()? {
             RecordPathScope::Everywhere
@@ -182,6 +188,7 @@ fn load_recorded_config(
     manifest: &ReplayManifest,
     cwd: &AbsPath,
     home: Option<&AbsPath>,
+    policy: &MachinePolicy,
 ) -> Result<Config> {
     let origin = ConfigOrigin {
         name: "replay.yaml".to_owned(),
@@ -193,6 +200,7 @@ fn load_recorded_config(
         home,
         env: &ConfigVariables::default(),
         packages: &BTreeSet::new(),
+        policy,
     };
     let team = &manifest.team;
     let load_result = load(team.to_string().as_bytes(), &origin, &context);

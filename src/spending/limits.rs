@@ -78,6 +78,21 @@ pub enum ReachedLimit {
 }
 
 impl BudgetLimits {
+    /// Returns them lowered to `max`, and whether one of them was above it.
+    pub fn lowered_to(self, max: Self) -> (Self, bool) {
+        let lowered = Self {
+            cost: lower(self.cost, max.cost),
+            tokens: lower(self.tokens, max.tokens),
+            tool_calls: lower(self.tool_calls, max.tool_calls),
+            user_limits: self.user_limits,
+        };
+        // No limit at all is below every limit here.
+        let is_lowered = self.cost > lowered.cost
+            || self.tokens > lowered.tokens
+            || self.tool_calls > lowered.tool_calls;
+        (lowered, is_lowered)
+    }
+
     /// Returns what is left of them after this usage.
     #[must_use]
     pub fn remaining_after(self, spent: &RequestTotals, tool_calls: u64) -> Self {
@@ -186,6 +201,23 @@ impl ReachedLimit {
     }
 }
 
+/// Prints those that are set.
+impl fmt::Display for BudgetLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = [
+            self.cost.map(|dollars| format!("${dollars}")),
+            self.tokens.map(|count| format!("{count} tokens")),
+            self.tool_calls.map(|count| format!("{count} tool calls")),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        if limits.is_empty() {
+            f.write_str("none")
+        } else {
+            f.write_str(&limits.join(", "))
+        }
+    }
+}
+
 /// Prints what was used and the limit; the name of the run or the agent comes before it.
 impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -227,6 +259,11 @@ impl<T: fmt::Display> LimitOrigin<T> {
             }
         }
     }
+}
+
+/// Returns the lower of two limits, if there are any.
+fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.into_iter().chain(other).min()
 }
 
 #[cfg(test)]

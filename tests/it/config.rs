@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use massgen::config::diagnostic::Severity;
 use massgen::config::examples::{self, EXAMPLES};
 use massgen::config::keys::{SECTIONS, ValueShape};
+use massgen::config::machine_policy::MachinePolicy;
 use massgen::config::yaml::CONFIG_BYTES_MAX;
 use massgen::config::{
     ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, load, reference, schema,
@@ -33,6 +34,7 @@ fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>>
         home: Some(&home),
         env: &env,
         packages: &BTreeSet::new(),
+        policy: &MachinePolicy::default(),
     };
     load(text, &origin, &context)
 }

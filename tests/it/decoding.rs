@@ -7,6 +7,7 @@ use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::rate_limit::RateLimiter;
 use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{BackendError, ModelRequest, ReplyEvent};
+use massgen::config::machine_policy::MachinePolicy;
 use massgen::config::vendors::{ImageInput, VendorConnection, find_vendor};
 use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::path::AbsPath;
@@ -36,6 +37,7 @@ pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
         rate_limiter: &RateLimiter::default(),
         models: &ModelList::with_user_rows(Vec::new()),
         read: &|path| panic!("{path} was read"),
+        policy: &MachinePolicy::default(),
     };
     let VendorConnection::Http(format) = config.vendor.connection else {
         panic!("`{}` is not asked over HTTP", config.vendor.name);

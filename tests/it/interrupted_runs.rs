@@ -9,6 +9,7 @@ use massgen::backend::available_model::AvailableModel;
 use massgen::backend::rate_limit::ModelRateLimiter;
 use massgen::backend::{Backend, BackendError, ModelRequest, ReplyEvent};
 use massgen::config::Config;
+use massgen::config::machine_policy::MachinePolicy;
 use massgen::config::team::{TeamOptions, WorkspaceMode, team_from_options};
 use massgen::config::vendors::ImageInput;
 use massgen::config::vendors::file_input::ModelFileInput;
@@ -62,6 +63,7 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         &ConfigVariables::default(),
         &known,
         WorkspaceMode::None,
+        &MachinePolicy::default(),
     )
     .unwrap();
     config.orchestrator.skips_coordination = true;

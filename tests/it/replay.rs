@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use massgen::config::machine_policy::MachinePolicy;
 use massgen::event::Event;
 use massgen::orchestrator::execution::ShutdownSignal;
 use massgen::path::AbsPath;
@@ -558,7 +559,7 @@ fn replay_in_process(project: &Project, turn: &Path) -> Option<String> {
         path(&project.path("")),
     );
     let run = runs::find("last", &logs, &base).unwrap();
-    let record = RecordedRun::read(&run, None, &base).unwrap();
+    let record = RecordedRun::read(&run, None, &base, &MachinePolicy::default()).unwrap();
     let state = base.join(".massgen");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let playing = play(record, &state, machine(), ShutdownSignal::default());
@@ -622,7 +623,7 @@ fn a_recording_that_is_cut_at_any_byte_is_read() {
     let base = logs.clone();
     for cut in 0..whole.len() {
         fs::write(&replies, &whole[..cut]).unwrap();
-        let record = RecordedRun::read(&run, None, &base).unwrap();
+        let record = RecordedRun::read(&run, None, &base, &MachinePolicy::default()).unwrap();
         let is_told = record
             .notes
             .iter()

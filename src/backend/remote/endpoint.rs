@@ -63,7 +63,13 @@ pub(crate) fn base_url(config: &BackendConfig, context: ConnectContext<'_>) -> R
         .endpoint(config.base_url.as_deref(), context.env)
         .ok_or_else(|| missing_base_url_error(vendor))?;
     match Url::parse(&text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+            let refusal = context.policy.refuse_vendor(vendor);
+            match refusal.or_else(|| context.policy.refuse_endpoint(&url)) {
+                Some(refusal) => Err(refusal.into_error()),
+                None => Ok(url),
+            }
+        }
         Ok(_) | Err(_) => {
             let message = format!("`base_url: {text}` is not an `http://` or `https://` URL");
             Err(Error::new(ErrorKind::Config, message).with_hint("write it as `https://host/v1`"))

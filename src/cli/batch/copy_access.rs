@@ -58,6 +58,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::config::machine_policy::MachinePolicy;
     use crate::config::{ConfigContext, ConfigOrigin, load};
     use crate::dotenv::ConfigVariables;
 
@@ -85,6 +86,7 @@ mod tests {
             home: None,
             env: &ConfigVariables::from_iter([("OPENROUTER_API_KEY".to_owned(), "k-1".to_owned())]),
             packages: &BTreeSet::new(),
+            policy: &MachinePolicy::default(),
         };
         let mut config = load(yaml.as_bytes(), &origin, &context).unwrap().config;
         open_copy(&mut config, &copy);

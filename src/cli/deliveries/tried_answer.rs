@@ -41,7 +41,7 @@ impl TriedAnswer {
             .map(|root| json!({"path": root, "permission": "write"}))
             .collect();
         let grants = json!({"context_paths": paths}).to_string();
-        GrantsFile::parse(&grants, &host.cwd, host.home.as_ref())
+        GrantsFile::parse(&grants, host)
     }
 }
 

@@ -16,7 +16,7 @@ mod tool_package;
 
 use crate::cli::args::DoctorArguments;
 use crate::cli::directory_question::directory_breadth_reason;
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, exit_status, show};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict, exit_status, show};
 use crate::cli::environment;
 use crate::cli::init::first_command;
 use crate::cli::model_prices::{model_list, require_prices};
@@ -24,6 +24,7 @@ use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::run::runtime;
 use crate::cli::team::with_connect_context;
 use crate::config::Config;
+use crate::config::machine_policy::MACHINE_POLICY_PATH;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
@@ -62,6 +63,11 @@ async fn inspect(
     let host = &loaded_environment.host;
     let team = team::find_team(&loaded_environment, arguments.config.as_deref(), output).await?;
     let mut findings = team.findings;
+    let policy = host.policy.describe();
+    findings.extend(
+        policy
+            .map(|text| DoctorArea::Config.finding(FindingVerdict::Ok, MACHINE_POLICY_PATH, text)),
+    );
     findings.extend(keys::configured_keys(&loaded_environment));
     if let Some(config) = &team.config {
         let models = model_list(host, None, output);
@@ -102,8 +108,13 @@ async fn inspect(
         .flat_map(Config::write_paths)
         .cloned()
         .collect();
-    let capabilities =
-        probe::sandbox::probe_sandbox(&sandbox_levels, &initial_host.executable, &state, &trees);
+    let capabilities = probe::sandbox::probe_sandbox(
+        &sandbox_levels,
+        &initial_host.executable,
+        &state,
+        &trees,
+        &host.policy,
+    );
     findings.extend(sandbox::check(&capabilities, team.config.as_ref()));
     let path = context.path;
     let packages = host.home.as_ref().map(PackageStore::in_home);

@@ -96,9 +96,10 @@ fn check_command(file: &TeamFile) -> String {
 }
 
 async fn detect_team(loaded_environment: &LoadedEnvironment) -> DoctorTeam {
-    let variables = loaded_environment.host.config_variables();
-    let servers = probe_local_servers(&variables).await;
-    let team = team_from_environment(&variables, &servers, WorkspaceMode::None);
+    let host = &loaded_environment.host;
+    let variables = host.config_variables();
+    let servers = probe_local_servers(&variables, &host.policy).await;
+    let team = team_from_environment(&variables, &servers, WorkspaceMode::None, &host.policy);
     let keys = configured_variables(loaded_environment);
     let vendor = keys.values().flatten().next();
     let (config, finding) = match (team, vendor) {

@@ -69,7 +69,13 @@ pub(super) fn agents_from_flags(
         output.warning(&format!("ignoring your list of models: {error:#}"));
         ModelList::with_user_rows(Vec::new())
     });
-    let team = team_from_options(&options, &env, &models_with_prices, WorkspaceMode::PerAgent)?;
+    let team = team_from_options(
+        &options,
+        &env,
+        &models_with_prices,
+        WorkspaceMode::PerAgent,
+        &host.policy,
+    )?;
     let agents = team.agents.iter();
     Ok(agents
         .map(|agent| TeamCandidate::from_agent(agent, &env))
@@ -95,8 +101,8 @@ pub(super) fn endpoint_models(backend: &BackendConfig, host: &Host) -> Result<Ve
 /// Returns everything that is found, models before programs.
 pub(super) fn find_candidates(host: &Host) -> Result<Vec<TeamCandidate>> {
     let env = host.config_variables();
-    let servers = single_thread_runtime()?.block_on(probe_local_servers(&env));
-    let backends = detected_backends(&env, &servers).into_iter();
+    let servers = single_thread_runtime()?.block_on(probe_local_servers(&env, &host.policy));
+    let backends = detected_backends(&env, &servers, &host.policy).into_iter();
     let models = backends.map(|entry| {
         let source = if entry.backend.vendor.is_local_server {
             entry.source.to_owned()

@@ -96,6 +96,8 @@ impl InteractiveSession {
                 .map(|choice| level_description(choice, host, &trees));
             lines.push(("sandbox", levels.collect::<Vec<_>>().join(", ")));
         }
+        let policy = self.state.host.policy.describe();
+        lines.extend(policy.map(|text| ("policy", text)));
         for (label, text) in lines {
             let label = format!("  {label:<9}");
             self.output
@@ -398,7 +400,7 @@ impl InteractiveSession {
 /// Returns a description of the sandbox level that a choice of the config selects on this machine.
 fn level_description(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
     let state = host.state_parent.join(STATE_DIR);
-    match select_sandbox(choice, &host.executable, &state, trees) {
+    match select_sandbox(choice, &host.executable, &state, trees, &host.policy) {
         Ok(selection) => format!(
             "level `{}`: {}; not protected: {}",
             selection.level,

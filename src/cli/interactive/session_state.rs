@@ -149,7 +149,7 @@ impl SessionState {
     /// user without any reads what to do before the first question, not after the first prompt.
     pub(crate) async fn require_model(&self) -> Result<()> {
         let Some(team) = &self.team else {
-            return require_detectable_team(&self.host.config_variables()).await;
+            return require_detectable_team(&self.host).await;
         };
         connect_all(&team.config, &self.models, &self.host).map(drop)
     }

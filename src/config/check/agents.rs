@@ -54,7 +54,9 @@ impl ConfigChecker<'_> {
         self.add_memory(&root, &mut orchestrator);
         let parent_sections = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
         let parents: Vec<&MappingView<'_>> = parent_sections.iter().flatten().collect();
-        let permissions = self.permissions(&parents, &PermissionsConfig::default());
+        let machine_rules = &self.context.policy.permissions;
+        let permissions = self.permissions(&parents, machine_rules);
+        let permissions = permissions.merged_with(machine_rules);
         let hooks = self.hooks(&parents, &HookList::default());
         let servers = self.servers(&root);
         let shared = SharedSettings {
@@ -76,7 +78,7 @@ impl ConfigChecker<'_> {
             .cloned()
             .collect();
         self.warn_unmatched_rules(&parents, &all_servers);
-        let limits = self.limits(&root);
+        let limits = self.limits_of_run(&root);
         let agents = agents?;
         orchestrator.preparation.paraphrases = paraphrases(&root, &agents);
         orchestrator.reviewer = self.reviewer(&root, &agents);
@@ -90,6 +92,7 @@ impl ConfigChecker<'_> {
             retention: retention(&root),
             session_id: root.string(&root::SESSION_ID),
             limits,
+            limits_max: self.context.policy.limits,
             delivery: match root.word(&root::DELIVERY) {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,

@@ -6,11 +6,12 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::config::check::ConfigChecker;
+use crate::config::check::commands::sandbox;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::quote;
 use crate::config::keys::backend::{BACKEND, FALLBACK_SECTION};
 use crate::config::keys::shape::Integer;
-use crate::config::keys::{ConfigKey, TypedKey, backend, limits, nearest_hint, root};
+use crate::config::keys::{ConfigKey, TypedKey, backend, commands, limits, nearest_hint, root};
 use crate::config::model_family::find_foreign_maker;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
@@ -35,6 +36,8 @@ impl ConfigChecker<'_> {
         let vendor = vendor?;
         let model = self.model(view, vendor);
         let base_url = self.base_url(view, vendor);
+        let level_refusal = self.context.policy.refuse_level(sandbox(view));
+        self.refuse_by_policy(view.at(&commands::SANDBOX), level_refusal);
         let script = self.script(view, vendor);
         let model = model?;
         let image_input_default = vendor.image_input_at(base_url.as_deref());
@@ -151,11 +154,12 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the vendor with this name; adds an error if it is unknown or not supported.
-    fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
+    pub(super) fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
         let name = quote(text.value);
         let names = VENDORS.iter().map(|vendor| vendor.name);
         if let Some(vendor) = vendors::find_vendor(text.value) {
             if vendor.is_supported() {
+                self.refuse_by_policy(text, self.context.policy.refuse_vendor(vendor));
                 return Some(vendor);
             }
             let message = format!("backend type {name} is not supported yet");
@@ -218,9 +222,13 @@ impl ConfigChecker<'_> {
                 let hint = "write it like `https://api.example.org/v1`";
                 self.refuse(&text, format!("`base_url` {problem}"), hint);
             }
+            self.refuse_endpoint(&text, text.value);
             return Some(text.value.to_owned());
         }
         let endpoint = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
+        if let Some(url) = endpoint.as_deref().filter(|_| vendor.is_http()) {
+            self.refuse_endpoint(view.at(&backend::BASE_URL), url);
+        }
         if endpoint.is_none() && vendor.is_http() {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",

@@ -5,10 +5,10 @@ use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::checks::{
     CHECK_NAME_CHARS_MAX, CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy,
-    JudgeConfig, PARALLEL_CHECKS_DEFAULT,
+    FileGlobs, JudgeConfig, PARALLEL_CHECKS_DEFAULT,
 };
 use crate::config::diagnostic::quote;
-use crate::config::file_globs::FileGlobs;
+
 use crate::config::keys::{checks, root};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;

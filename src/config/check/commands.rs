@@ -365,7 +365,7 @@ fn policy(backend: &MappingView<'_>) -> CommandPolicy {
     }
 }
 
-fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
+pub(super) fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
     let name = backend.word(&commands::SANDBOX);
     name.and_then(|name| name.parse().ok()).unwrap_or_default()
 }

@@ -14,8 +14,13 @@ impl ConfigChecker<'_> {
     /// Returns the section `limits` of the config or of an agent; without it there are no limits.
     pub(super) fn limits(&mut self, parent: &MappingView<'_>) -> BudgetLimits {
         let view = parent.section_or_empty(&limits::KEY);
+        self.budget(&view)
+    }
+
+    /// Returns the limits of a section.
+    pub(super) fn budget(&mut self, view: &MappingView<'_>) -> BudgetLimits {
         BudgetLimits {
-            cost: self.dollars(&view, &limits::MAX_COST_USD, Money::from_dollars),
+            cost: self.dollars(view, &limits::MAX_COST_USD, Money::from_dollars),
             tokens: view.integer(&limits::MAX_TOKENS_TOTAL),
             tool_calls: view.integer(&limits::MAX_TOOL_CALLS),
             user_limits: None,

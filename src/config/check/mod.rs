@@ -7,8 +7,10 @@ use crate::config::check::media::TeamMedia;
 pub use crate::config::check::paths::breadth_reason;
 use crate::config::diagnostic::{Diagnostic, Severity, quote};
 use crate::config::keys::found_config::RestrictedUse;
+use crate::config::keys::machine_policy::MACHINE_POLICY;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::yaml::{YamlEntry, YamlNode};
 use crate::config::{Config, ConfigContext, ConfigOrigin, keys};
 use crate::spending::models::KnownModel;
@@ -25,6 +27,7 @@ mod expand;
 mod found_config;
 mod external_agents;
 mod limits;
+mod machine_policy;
 mod media;
 mod models;
 mod oauth;
@@ -157,6 +160,22 @@ pub fn check_models(
         .walk(&mut tree, &MODELS_FILE, hint)
         .then(|| checker.models(&tree));
     checker.finish(models)
+}
+
+/// Checks the tree of the policy of a machine. It can be used only if there are no findings.
+pub fn check_machine_policy(
+    mut tree: YamlNode,
+    text: &str,
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> (Option<MachinePolicy>, Vec<Diagnostic>) {
+    let mut checker = ConfigChecker::new(text, origin, context);
+    let hint = "a policy is a mapping with `vendors`, `hosts`, `min_sandbox_level`, `limits` or \
+                `permissions`; see `docs/administrators.md`";
+    let policy = checker
+        .walk(&mut tree, &MACHINE_POLICY, hint)
+        .then(|| checker.machine_policy(&tree));
+    checker.finish(policy)
 }
 
 /// Returns whether a file has nothing but rate limits: in a mapping of vendors to mappings of

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::draft::findings::FindingSeverity;
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::yaml::{self, YamlNode, YamlValue};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
@@ -102,6 +103,7 @@ fn check(draft: &TeamDraft, env: &[&str]) -> DraftCheck {
         home: Some(&home),
         env: &env.collect(),
         packages: &BTreeSet::new(),
+        policy: &MachinePolicy::default(),
     };
     draft.check(&origin, &context)
 }

@@ -19,6 +19,7 @@ pub mod docker;
 pub mod found_config;
 pub mod hooks;
 pub mod limits;
+pub mod machine_policy;
 pub mod media;
 pub mod memory;
 pub mod models;

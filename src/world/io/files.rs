@@ -153,6 +153,29 @@ pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// Reads the file of the administrator at `path`; `None` if it or its directory does not exist.
+///
+/// # Errors
+/// One of them belongs to a user other than root, can be written by others or is a symlink, among
+/// other errors.
+pub fn read_of_root(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    for place in path.parent().iter().chain([path]) {
+        match file::is_of_root_alone(place)? {
+            None => return Ok(None),
+            Some(true) => {}
+            Some(false) => {
+                let message = format!("`{place}` is not root's alone");
+                let hint = format!(
+                    "expected no symlink, the owner root, and no one else who may write: \
+                     chown root: '{place}'; chmod go-w '{place}'"
+                );
+                return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
+            }
+        }
+    }
+    read_regular_file(path, bytes_max)
+}
+
 /// Like [`read_capped`], for a file that was discovered and not named by the user: a pipe is an
 /// error, because reading it could block massgen forever.
 pub fn read_regular_file(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {

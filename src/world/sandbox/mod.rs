@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 
+use crate::config::machine_policy::MachinePolicy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::sandbox_policy::SETTINGS_DIRECTORY;
@@ -88,6 +89,8 @@ pub struct SandboxSpec<'a> {
     pub trees: &'a [AbsPath],
     /// Levels that held before; without it every level is checked.
     pub record: Option<&'a LevelRecord>,
+    /// The policy of the machine.
+    pub policy: &'a MachinePolicy,
 }
 
 /// Limits of a command's run, and of how much of its output is kept.
@@ -240,6 +243,7 @@ impl Sandbox {
             overlay_directory,
             trees: &[],
             record: None,
+            policy: &MachinePolicy::default(),
         })
     }
 
@@ -254,7 +258,11 @@ impl Sandbox {
             overlay_directory,
             trees,
             record,
+            policy,
         } = spec;
+        if let Some(refusal) = policy.refuse_level(choice) {
+            return Err(refusal.into_error());
+        }
         let spawner = HelperSpawner::new(executable)
             .map_err(|error| Error::io("cannot start the thread for commands", error))?;
         let restricted_search = Arc::new(RestrictedFilesSearch::default());
@@ -270,7 +278,15 @@ impl Sandbox {
         };
         let mut reasons = Vec::new();
         let candidates = match choice {
-            SandboxLevelChoice::Auto => ENFORCING_LEVELS.to_vec(),
+            SandboxLevelChoice::Auto => {
+                let levels = ENFORCING_LEVELS.iter().copied();
+                let is_allowed = |level: &SandboxLevel| {
+                    policy
+                        .refuse_level(SandboxLevelChoice::Only(*level))
+                        .is_none()
+                };
+                levels.filter(is_allowed).collect()
+            }
             SandboxLevelChoice::Only(level @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
                 return Ok(sandbox_with(level, reasons));
             }

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::config::diagnostic::Severity;
 use crate::config::keys::{KeyStatus, SECTIONS};
+use crate::config::machine_policy::MachinePolicy;
 use crate::config::{
     Config, ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, NoveltyRequirement,
     PlanningMode, ScriptSource, TimeoutConfig, VotingChecklist, VotingSensitivity, load,
@@ -61,6 +62,7 @@ fn try_load_with(yaml: &str, env: &ConfigVariables) -> Result<LoadedConfig, Box<
         home: Some(&home),
         env,
         packages: &BTreeSet::new(),
+        policy: &MachinePolicy::default(),
     };
     load(yaml.as_bytes(), &origin, &context)
 }

@@ -1,6 +1,7 @@
 //! Probes what can enforce agents' grants: runs the sandbox levels as in a run, and tests the
 //! kernel features that the gate needs.
 
+use crate::config::machine_policy::MachinePolicy;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -78,11 +79,12 @@ pub fn probe_sandbox(
     executable: &AbsPath,
     state_dir: &AbsPath,
     trees: &[AbsPath],
+    policy: &MachinePolicy,
 ) -> SandboxCapabilities {
     let try_level = |choice: &SandboxLevelChoice| {
         (
             *choice,
-            select_sandbox(*choice, executable, state_dir, trees),
+            select_sandbox(*choice, executable, state_dir, trees, policy),
         )
     };
     let cgroups = sys::cgroup::Cgroups::find();
@@ -109,6 +111,7 @@ pub fn select_sandbox(
     executable: &AbsPath,
     state_dir: &AbsPath,
     trees: &[AbsPath],
+    policy: &MachinePolicy,
 ) -> Result<SandboxSelection> {
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
@@ -116,6 +119,7 @@ pub fn select_sandbox(
         overlay_directory: state_dir,
         trees,
         record: None,
+        policy,
     })?;
     Ok(SandboxSelection {
         level: sandbox.level(),

@@ -95,6 +95,7 @@ pub(crate) fn finish_reason(stop: StopReason, has_calls: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::machine_policy::MachinePolicy;
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
     use crate::dotenv::ConfigVariables;
     use crate::spending::models::ModelList;
@@ -113,6 +114,7 @@ mod tests {
             &ConfigVariables::default(),
             &known,
             WorkspaceMode::None,
+            &MachinePolicy::default(),
         )
         .unwrap();
         let name = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));

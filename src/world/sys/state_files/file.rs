@@ -29,6 +29,8 @@ use crate::world::sys::state_files::{file_error, found, random_digits};
 
 /// The mode bits by which other users may read or change a file.
 const OTHERS_ACCESS: u32 = 0o066;
+/// The mode bits by which users other than the owner may change a file.
+const OTHERS_WRITE: u32 = 0o022;
 /// The mode bit by which all users may change a file.
 const WORLD_WRITABLE: u32 = 0o002;
 /// The mode bits of permissions, without setuid, setgid and the sticky bit.
@@ -97,6 +99,15 @@ pub(crate) fn read_own_capped(
         Some(exposure) => Ok(Err(exposure)),
         None => read_open_capped(file, bytes_max).map(Ok),
     }
+}
+
+/// Returns whether root owns what exists at `path` itself and no one else may write to it; `None` if
+/// nothing exists there. A symlink may lead to what others write.
+pub(crate) fn is_of_root_alone(path: &AbsPath) -> Result<Option<bool>> {
+    let metadata = found(path, fs::symlink_metadata(path.as_path()))?;
+    Ok(metadata.map(|metadata| {
+        !metadata.is_symlink() && find_exposure(&metadata, OTHERS_WRITE, &[ROOT]).is_none()
+    }))
 }
 
 /// Checks whether a file has one of the `forbidden` mode bits, or an owner who is not in `owners`.
