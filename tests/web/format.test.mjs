@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { activityText, activityTone } from '../../src/cli/web/page/format.js';
+import { activityText, activityTone, moment } from '../../src/cli/web/page/format.js';
 
 test('an agent that waits for personas is not idle', () => {
   const agent = { activity: { state: 'waiting_for_preparation', detail: 'personas' }, vote: null, candidate: null, answer: null };
@@ -20,4 +20,11 @@ test('an agent that voted says for whom', () => {
   const agent = { activity: { state: 'idle' }, vote: 'agent2.1', candidate: 'ben', answer: 'agent1.1' };
   assert.equal(activityText(agent), 'voted for ben');
   assert.equal(activityText({ ...agent, vote: null }), 'answered agent1.1');
+});
+
+test('a time has its date, the year if it is another one, and 24 hours', () => {
+  const year = new Date().getFullYear();
+  assert.equal(moment(`${year}-11-30T16:32:00`), '30 Nov, 16:32');
+  assert.equal(moment('2019-03-01T00:05:00'), '1 Mar 2019, 00:05');
+  assert.equal(moment(null), '-');
 });

@@ -121,20 +121,25 @@ test('what the sandbox does not protect is listed in the words of the server', (
 });
 
 test('the header says what became of the files since the run ended', async () => {
-  const header = async (outcome, status) => {
+  const header = async (outcome, status, rows = null) => {
     row = { ...row, live: false, state: 'ended', pipeline: null, outcome };
     await draw();
     // When the run is read again, so is the list.
     stream.reading = Symbol(outcome);
     await draw();
     const run = { task: 'go', agents: [], phase: 'ended', status, summary: 'ann answered; 2 files delivered', usage: {}, tool_calls: 0, warnings: [], more_warnings: 0, sandbox: [] };
-    const drawn = text(runView({ stream: { ...stream, run, sections: new Map() }, info: { teams: [] }, route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() } }));
+    const drawn = text(runView({ stream: { ...stream, run, sections: new Map([['delivery', { agent: 'ann', rows }]]) }, info: { teams: [] }, route: { parts: ['runs', 'log_1', 'votes'], params: new URLSearchParams() } }));
     return [/class="state tone-(\w+)".*?<span>([^<]*)/s.exec(drawn).slice(1).join(' '), /class="summary">([^<]*)/.exec(drawn)[1]];
   };
   assert.deepEqual(await header('delivered', 'delivered'), ['done delivered', 'ann answered; 2 files delivered']);
   assert.deepEqual(await header('undone', 'delivered'), ['idle undone', 'ann answered; 2 files delivered; undone since']);
   assert.deepEqual(await header('partly undone', 'delivered'), ['idle partly undone', 'ann answered; 2 files delivered; partly undone since']);
   assert.deepEqual(await header('partly applied', 'delivered'), ['done partly applied', 'ann answered; 2 files delivered']);
+  const part = [{ outcome: 'changed', hunks: { taken: 1, total: 2 } }, { outcome: 'created' }];
+  assert.deepEqual(await header('partly applied', 'delivered', part), ['done partly applied', 'ann answered; 2 files delivered']);
+  assert.deepEqual(await header('delivered', 'delivered', part), ['done delivered', 'ann answered; the rest of the delivery was applied since the run ended']);
+  assert.deepEqual(await header('delivered', 'delivered', part.slice(1)), ['done delivered', 'ann answered; 2 files delivered']);
+  assert.deepEqual(await header('partly applied', 'delivered', [{ outcome: 'declined' }]), ['done partly applied', 'ann answered; 2 files delivered; partly applied since']);
   assert.deepEqual(await header('interrupted', 'interrupted'), ['bad interrupted', 'ann answered; 2 files delivered']);
 });
 

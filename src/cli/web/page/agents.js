@@ -2,7 +2,7 @@
 // and one agent in full.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { checkList, chip, icon, loading, planList, state } from './elements.js';
+import { checkList, icon, loading, planList, state } from './elements.js';
 import { activityText, activityTone, clock, duration, money, tokens } from './format.js';
 import { onKey } from './keys.js';
 import { redraw } from './redraw.js';
@@ -55,17 +55,9 @@ function speechText(speech, charsMax) {
     ? html`<details class="reasoning" open><summary>Reasoning</summary>${text}</details>` : text;
 }
 
-/** @param {Agent} agent @param {RunStream} stream */
-function facts(agent, stream) {
-  const winner = stream.ballot.winner?.agent === agent.id;
-  const { usage } = agent;
-  return html`<div class="row wrap facts-row">
-    ${winner ? html`<span class="chip tone-done">${icon('trophy')} winner</span>` : nothing}
-    ${agent.answer ? chip(html`answer <b>${agent.answer}</b>`) : nothing}
-    ${agent.vote ? chip(html`votes for <bdi>${agent.candidate}</bdi> <b>${agent.vote}</b>`) : nothing}
-    <span class="muted num"><span title="Tokens in and out">${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out</span>
-      · ${money(usage.cost_usd, usage.cost_is_complete)}</span></div>`;
-}
+/** What an agent has used. @param {Agent} agent */
+const usageLine = ({ usage }) => html`<p class="muted num model">tokens: ${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out
+  · ${money(usage.cost_usd, usage.cost_is_complete)}</p>`;
 
 /** @param {Agent} agent @param {RunStream} stream */
 function activityLine(agent, stream) {
@@ -81,7 +73,7 @@ function column(agent, index, stream, role) {
     <header><h3 id="agent-${index}"><a href=${runHref(stream.id, ['agents', agent.id])}><bdi>${agent.id}</bdi></a>
         <kbd aria-hidden="true">${index + 1}</kbd></h3>
       <span class="muted model"><bdi>${agent.model ?? 'no model yet'}</bdi></span></header>
-    ${activityLine(agent, stream)}${facts(agent, stream)}${planList(agent.plan, agent.id)}
+    ${activityLine(agent, stream)}${usageLine(agent)}${planList(agent.plan, agent.id)}
     <div class="tail" role="log" aria-live="off" tabindex="0" aria-label="Reply of ${agent.id}">
       <div>${speechText(stream.speech.get(agent.id), COLUMN_CHARS)}</div></div>
     ${calls.length ? html`<ul class="calls" aria-label="Last tool calls of ${agent.id}">${calls
@@ -145,7 +137,7 @@ export function agentView(stream, id, transcript) {
       <span class="muted"><bdi>${agent.model ?? ''}</bdi></span>${activityLine(agent, stream)}<span class="grow"></span>
       ${answer ? html`<a class="button small" href=${runHref(stream.id, ['answers'], { left: answer.label })}>Read ${answer.label}</a>
         ${batchOf(stream.id) ? nothing : html`<a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a>`}` : nothing}</header>
-    ${facts(agent, stream)}${planList(agent.plan, agent.id)}
+    ${usageLine(agent)}${planList(agent.plan, agent.id)}
     ${answer?.checks?.checks.length ? html`<section aria-labelledby="agent-checks"><h3 id="agent-checks">Checks of ${answer.label}</h3>
       ${checkList(answer.checks.checks)}</section>` : nothing}
     <section aria-labelledby="agent-now"><h3 id="agent-now">${stream.isLive ? 'Now' : 'Last words'}</h3><div class="tail large" role="log" aria-live="off"

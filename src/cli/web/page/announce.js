@@ -20,6 +20,13 @@ export function announce(sentence, subject = sentence) {
   }, COLLECT_MS);
 }
 
+/** Forgets what was said in another view. */
+export function silence() {
+  clearTimeout(timer);
+  sentences.clear();
+  document.getElementById('announcements')?.replaceChildren();
+}
+
 /** Says what a change of a section means to a person. @param {string} section @param {any} value @param {any} before */
 export function announceChange(section, value, before) {
   if (!before) return;

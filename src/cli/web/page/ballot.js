@@ -17,36 +17,28 @@ function checksMark(answer) {
 
 /** @param {BallotAnswer} answer @param {RunStream} stream */
 function answerChip(answer, stream) {
-  const { votes, winner } = stream.ballot;
-  const count = votes.filter((vote) => !vote.is_void && vote.label === answer.label).length;
+  const voters = stream.ballot.votes.filter((vote) => !vote.is_void && vote.label === answer.label).map(({ voter }) => voter);
   const seen = answer.seen_by.length ? `seen by ${answer.seen_by.join(', ')}` : `seen by no other agent${stream.isLive ? ' yet' : ''}`;
   return html`<li class="answer-chip ${answer.is_replaced ? 'replaced' : ''}">
     <a href=${runHref(stream.id, ['answers'], { left: answer.label })}>${answer.label}</a>
     <bdi class="muted">${answer.agent}</bdi>
-    ${winner?.label === answer.label ? html`<span class="tone-done mark">${icon('trophy')} winner</span>` : nothing}
-    ${answer.is_replaced ? html`<span class="muted">replaced</span>` : html`<span class="num">${counted(count, 'vote')}</span>`}
+    ${answer.is_replaced ? html`<span class="muted">replaced</span>` : html`<span>${counted(voters.length, 'vote')}${voters.length ? html`: <bdi>${voters.join(', ')}</bdi>` : nothing}</span>`}
     ${checksMark(answer)}<span class="muted seen">${seen}</span></li>`;
 }
 
 /** @param {Vote} vote */
 const voteText = (vote) => html`<bdi>${vote.voter}</bdi> → <bdi>${vote.candidate}</bdi> <span class="label">${vote.label}</span>`;
 
-/** @param {Vote} vote */
-const voteItem = (vote) => html`<li class=${vote.is_void ? 'void' : ''}>${vote.is_void
-  ? html`<s>${voteText(vote)}</s> ${chip('void', 'idle')}` : voteText(vote)}</li>`;
-
-/** The strip with all answers, and the votes so far. @param {RunStream} stream */
+/** The strip with the winner, and all answers with their votes so far. @param {RunStream} stream */
 export function ballotStrip(stream) {
-  const { answers, votes, winner } = stream.ballot;
+  const { answers, winner } = stream.ballot;
   if (!answers.length) return html`<section class="strip" aria-label="Ballot"><p class="muted">${stream.isLive ? 'No answers yet.' : 'No agent answered.'}</p></section>`;
   const isWinner = (/** @type {BallotAnswer} */ answer) => Number(answer.label === winner?.label);
   const winnerFirst = [...answers].sort((one, other) => isWinner(other) - isWinner(one));
   return html`<section class="strip" aria-label="Ballot">
     ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
       : nothing}
-    <ul class="answer-chips" aria-label="Answers">${winnerFirst.map((answer) => answerChip(answer, stream))}</ul>
-    ${votes.length ? html`<div class="row wrap"><span class="muted">Votes</span><ul class="votes" aria-label="Votes">${votes.map(voteItem)}</ul>
-      <a href=${runHref(stream.id, ['votes'])}>reasons</a></div>` : nothing}</section>`;
+    <ul class="answer-chips" aria-label="Answers">${winnerFirst.map((answer) => answerChip(answer, stream))}</ul></section>`;
 }
 
 /** @param {RunStream} stream */

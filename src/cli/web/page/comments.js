@@ -71,7 +71,7 @@ export function commentBar(run, session, mayStart) {
   if (!comments.length) return nothing;
   const isSendable = mayStart && session;
   return html`<div class="sticky-bar" role="region" aria-label="Pending comments"><span>${counted(comments.length, 'pending comment')}</span><span class="grow"></span>
-    ${isSendable ? html`<button class="button primary" @click=${() => go(hrefTo(['new'], { continue: session, comments: run }))}>Make them the next task …</button>`
+    ${isSendable ? html`<button class="button primary" @click=${() => go(hrefTo(['new'], { continue: session, comments: run }))}>Make ${comments.length === 1 ? 'it' : 'them'} the next task …</button>`
       : html`<span class="muted">${mayStart ? 'The run has no session to continue.' : 'The page is read-only.'}</span>`}
     <button class="button" @click=${() => discardComments(run)}>Discard</button></div>`;
 }

@@ -40,15 +40,12 @@ export function money(dollars, isComplete = true) {
 /** @param {number} count @param {string} noun @param {string} [plural] */
 export const counted = (count, noun, plural = `${noun}s`) => `${count} ${count === 1 ? noun : plural}`;
 
-/** @param {string | null | undefined} time */
+/** A date and a time, the same for every locale. @param {string | null | undefined} time */
 export function moment(time) {
   const date = time ? new Date(time) : null;
   if (!date || Number.isNaN(date.getTime())) return time ?? '-';
-  const today = new Date().toDateString() === date.toDateString();
-  /** @type {Intl.DateTimeFormatOptions} */
-  const hour = { hour: '2-digit', minute: '2-digit' };
-  return today ? date.toLocaleTimeString([], hour)
-    : date.toLocaleString([], { month: 'short', day: 'numeric', ...hour });
+  const year = date.getFullYear() === new Date().getFullYear() ? undefined : 'numeric';
+  return date.toLocaleString('en-GB', { day: 'numeric', month: 'short', year, hour: '2-digit', minute: '2-digit' });
 }
 
 /** What an agent does, in words. @param {AgentSection} agent */

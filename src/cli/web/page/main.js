@@ -1,7 +1,7 @@
 // The page: it opens a session, follows the address, and draws the view for it.
 
 import { html, nothing, render } from './vendor/lit-html/lit-html.js';
-import { announceChange } from './announce.js';
+import { announceChange, silence } from './announce.js';
 import { get, openSession } from './api.js';
 import { empty, failure, loading } from './elements.js';
 import { beginKeys, helpDialog, listenToKeys, onKey, openHelp } from './keys.js';
@@ -91,6 +91,7 @@ function follow() {
   page.route = parseRoute(location.hash);
   redraw();
   if (before === page.route.path) return;
+  silence();
   onceDrawn(() => {
     window.scrollTo(0, 0);
     document.querySelector('.run-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });

@@ -129,6 +129,18 @@ function pipelineLink(context, pipeline) {
   return html`<a href=${runHref(pipeline)}>stage of a pipeline</a>${isLimited ? html` <span class="muted">limited to what the pipeline had left</span>` : nothing}`;
 }
 
+/** How the run ended, and what became of its files since. @param {RunStream} stream @param {RunRow | undefined} row */
+function summaryNow(stream, row) {
+  const summary = stream.run?.summary ?? '';
+  const later = stream.run?.phase === 'ended' ? laterOutcome(row) : null;
+  /** @type {DeliverySection} */
+  const { agent, rows } = stream.sections.get('delivery') ?? { rows: null };
+  const isDeclined = (/** @type {DeliveryRow} */ { outcome }) => outcome === 'declined';
+  if (/undone/.test(later ?? '') || (later === 'partly applied' && rows?.every(isDeclined))) return `${summary}; ${later} since`;
+  const hadRest = rows?.some((delivered) => isDeclined(delivered) || (delivered.hunks?.taken ?? 0) < (delivered.hunks?.total ?? 0));
+  return hadRest && row?.outcome === 'delivered' ? `${agent} answered; the rest of the delivery was applied since the run ended` : summary;
+}
+
 /** @param {Context} context @param {RunRow | undefined} row */
 function header(context, row) {
   const { stream, info } = context;
@@ -136,7 +148,6 @@ function header(context, row) {
   if (!run) return html`<header class="run-head"><h1 tabindex="-1">${stream.id}</h1></header>`;
   const isLong = run.task.length > TASK_CHARS || run.task.includes('\n');
   const short = run.task.split('\n')[0].slice(0, TASK_CHARS);
-  const later = run.phase === 'ended' ? laterOutcome(row) : null;
   return html`<header class="run-head">
     <div class="row wrap">${runState(stream, row)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
       ${row?.resumable && run.status !== 'limit' && !stream.isLive && !info.read_only
@@ -150,7 +161,7 @@ function header(context, row) {
       ${run.restart > 0 ? html`<span class="chip">restart ${run.restart}</span>` : nothing}${notes(stream)}</div>
     ${isPipeline(stream.id) && row?.resumable && run.status === 'limit' && !stream.isLive && !info.read_only ? lazily('pipeline', () => import('./pipeline.js'), (module) => module.limitForm(stream)) : nothing}
     ${resumeFailure(stream.id)}
-    ${run.summary ? html`<p class="summary">${run.summary}${/undone/.test(later ?? '') ? `; ${later} since` : ''}</p>` : nothing}
+    ${run.summary ? html`<p class="summary">${prose(summaryNow(stream, row))}</p>` : nothing}
     ${run.server_progress ? html`<p class="muted">${run.server_progress}</p>` : nothing}</header>`;
 }
 
