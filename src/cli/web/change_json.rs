@@ -13,6 +13,8 @@ use crate::path::AbsPath;
 use crate::text::to_hex;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 
+/// Maximum number of unchanged lines on each side of a hunk that the page can show in addition.
+const CONTEXT_LINES_MAX: usize = 100;
 /// Length of the digest of a hunk, in bytes.
 const DIGEST_BYTES: usize = 16;
 
@@ -46,6 +48,7 @@ pub(super) fn change_json(
     cwd: &AbsPath,
 ) -> Value {
     let hunks = hunks_of(difference);
+    let unchanged = unchanged_lines(difference, &hunks);
     let length: usize = hunks.iter().map(hunk_length).sum();
     let is_too_long = length > TEXT_BYTES_MAX;
     let counts = hunks.iter().map(DiffHunk::counts);
@@ -55,8 +58,10 @@ pub(super) fn change_json(
     let hunk_list: Vec<Value> = if is_too_long {
         Vec::new()
     } else {
-        let hunks = hunks.iter().enumerate();
-        hunks.map(|(index, hunk)| hunk_json(index, hunk)).collect()
+        let hunks = hunks.iter().zip(unchanged).enumerate();
+        hunks
+            .map(|(index, (hunk, unchanged))| hunk_json(index, hunk, &unchanged))
+            .collect()
     };
     let modes = difference.modes.map(
         |(before, after)| json!({"before": format!("{before:o}"), "after": format!("{after:o}")}),
@@ -92,7 +97,39 @@ pub(super) fn refusals_json(plan: &DeliveryPlan, cwd: &AbsPath) -> Vec<Value> {
     plan.refused.iter().map(row).collect()
 }
 
-fn hunk_json(index: usize, hunk: &DiffHunk) -> Value {
+/// Returns the lines above and below each hunk that no hunk has, up to [`CONTEXT_LINES_MAX`]. Two
+/// hunks share the lines between them. There are none if they are too long.
+fn unchanged_lines<'d>(
+    difference: &'d DeliveryDifference,
+    hunks: &[DiffHunk],
+) -> Vec<[Vec<&'d str>; 2]> {
+    let text = side_text(&difference.before).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut end_of_share = 0;
+    let around_hunk = |(index, hunk): (usize, &DiffHunk)| {
+        let next_start = hunks.get(index.saturating_add(1)).map(|next| next.old.start);
+        let gap = next_start
+            .unwrap_or(lines.len())
+            .saturating_sub(hunk.old.end);
+        let share = if next_start.is_some() { gap / 2 } else { gap };
+        let start = end_of_share.max(hunk.old.start.saturating_sub(CONTEXT_LINES_MAX));
+        let end = hunk.old.end.saturating_add(share.min(CONTEXT_LINES_MAX));
+        end_of_share = hunk.old.end.saturating_add(share);
+        let lines_in = |range| lines.get(range).unwrap_or_default().to_vec();
+        [
+            lines_in(start..hunk.old.start),
+            lines_in(hunk.old.end..end),
+        ]
+    };
+    let around: Vec<_> = hunks.iter().enumerate().map(around_hunk).collect();
+    let length: usize = around.iter().flatten().flatten().map(|line| line.len()).sum();
+    if length > TEXT_BYTES_MAX {
+        return vec![Default::default(); hunks.len()];
+    }
+    around
+}
+
+fn hunk_json(index: usize, hunk: &DiffHunk, [above, below]: &[Vec<&str>; 2]) -> Value {
     let line = |(side, text): &(LineSide, String)| json!({"kind": side_word(*side), "text": text});
     json!({
         "index": index,
@@ -101,6 +138,8 @@ fn hunk_json(index: usize, hunk: &DiffHunk) -> Value {
         "old_start": hunk.old.start.saturating_add(1),
         "new_start": hunk.new.start.saturating_add(1),
         "lines": hunk.lines.iter().map(line).collect::<Vec<_>>(),
+        "above": above,
+        "below": below,
     })
 }
 

@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query } from './api.js';
-import { empty, state, whenLoaded } from './elements.js';
+import { empty, numberCell, state, whenLoaded } from './elements.js';
 import { counted, duration, moment, money } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { forget, load, refresh } from './redraw.js';
@@ -37,7 +37,7 @@ function cellState(name) {
 const batchRow = (batch) => html`<tr>
   <td class="cell-state">${batch.is_cancelled ? state('wait', 'cancelled') : batch.finished >= batch.cells ? state('done', 'finished') : state('work', 'open')}</td>
   <td class="cell-task"><a class="batch-link" href=${hrefTo(['batches', batch.id])}><bdi>${batch.tasks}</bdi></a><span class="muted sub">${batch.id}</span></td>
-  <td class="num">${moment(batch.began)}</td><td class="num">${batch.finished} of ${counted(batch.cells, 'cell')}</td></tr>`;
+  ${numberCell('Started', moment(batch.began))}${numberCell('Finished', `${batch.finished} of ${counted(batch.cells, 'cell')}`)}</tr>`;
 
 function allBatches() {
   const path = '/api/batches';
@@ -46,7 +46,7 @@ function allBatches() {
   return html`<div class="page"><div class="bar"><h1 tabindex="-1">Batches</h1></div>${whenLoaded(load(path, () => get(path)), 'batches', ({ batches }) => {
     if (batches.some((/** @type {BatchRow} */ batch) => batch.finished < batch.cells && !batch.is_cancelled)) readAgain(path);
     if (!batches.length) return empty('No batches in this directory yet.', html`Start one in a terminal: <code>massgen batch run tasks.jsonl</code>`);
-    return html`<div class="scroll" role="region" tabindex="0" aria-label="Batches"><table class="runs"><thead><tr><th scope="col">State</th>
+    return html`<div class="scroll" role="region" tabindex="0" aria-label="Batches"><table class="rows"><thead><tr><th scope="col">State</th>
       <th scope="col">Tasks</th><th scope="col" class="num">Started</th><th scope="col" class="num">Finished</th></tr></thead>
       <tbody>${batches.map(batchRow)}</tbody></table></div>`;
   }, () => forget(path))}</div>`;
@@ -55,13 +55,13 @@ function allBatches() {
 /** @param {BatchReply} batch */
 function tagTable({ rows, more_rows: more }) {
   if (!rows[0]?.cells) return nothing;
-  return html`<section class="stack"><h2>By tag</h2><div class="scroll" role="region" tabindex="0" aria-label="Results by tag"><table>
+  return html`<section class="stack"><h2>By tag</h2><div class="scroll" role="region" tabindex="0" aria-label="Results by tag"><table class="rows">
     <thead><tr><th scope="col">Tag</th>${['Cells', 'Success', 'Completed', 'Partial', 'Failed', 'Cost', 'Median time', '95% within'].map((name) => html`<th scope="col" class="num">${name}</th>`)}
       <th scope="col">Winners</th></tr></thead>
-    <tbody>${rows.map((row) => html`<tr><th scope="row"><bdi>${row.tag}</bdi></th><td class="num">${row.cells}</td>
-      <td class="num">${row.successes} (${Math.floor((row.successes * 100) / (row.cells || 1))}%)</td><td class="num">${row.completed}</td><td class="num">${row.partial}</td>
-      <td class="num">${row.failed}</td><td class="num">${money(row.cost_usd, row.cost_is_complete)}</td><td class="num">${duration(row.p50_ms)}</td>
-      <td class="num">${duration(row.p95_ms)}</td><td><bdi>${Object.entries(row.winners).map(([agent, count]) => `${agent} ${count}`).join(', ')}</bdi></td></tr>`)}</tbody></table></div>
+    <tbody>${rows.map((row) => html`<tr><th scope="row"><bdi>${row.tag}</bdi></th>${numberCell('Cells', row.cells)}
+      ${numberCell('Success', `${row.successes} (${Math.floor((row.successes * 100) / (row.cells || 1))}%)`)}${numberCell('Completed', row.completed)}
+      ${numberCell('Partial', row.partial)}${numberCell('Failed', row.failed)}${numberCell('Cost', money(row.cost_usd, row.cost_is_complete))}
+      ${numberCell('Median time', duration(row.p50_ms))}${numberCell('95% within', duration(row.p95_ms))}<td data-name="Winners"><bdi>${Object.entries(row.winners).map(([agent, count]) => `${agent} ${count}`).join(', ')}</bdi></td></tr>`)}</tbody></table></div>
     ${more ? html`<p class="muted">${counted(more, 'more tag')}: <code>massgen batch results</code></p>` : nothing}</section>`;
 }
 
@@ -69,11 +69,11 @@ function tagTable({ rows, more_rows: more }) {
 const cellRow = (cell) => html`<tr><td class="cell-state">${cellState(cell.state)}</td>
   <td class="cell-task">${cell.run ? html`<a class="cell-link" href=${runHref(cell.run)}>${cell.id}</a>` : cell.id}
     <span class="muted sub"><bdi>${cell.reason ?? cell.tags?.join(', ') ?? ''}</bdi></span></td>
-  <td>${cell.winner ? html`<bdi>${cell.winner}</bdi>` : nothing}</td>
-  <td>${cell.checks && cell.checks !== 'none' ? state(cell.checks === 'passed' ? 'done' : 'bad', cell.checks) : nothing}</td>
-  <td class="num">${cell.files ?? '-'}</td><td class="num">${cell.attempts}</td>
-  <td class="num">${duration(cell.since && cell.state === 'running' ? Date.now() - Date.parse(cell.since) : cell.duration_ms)}</td>
-  <td class="num">${cell.cost_usd == null ? '-' : money(cell.cost_usd, cell.cost_is_complete)}</td><td class="muted"><bdi>${cell.host ?? ''}</bdi></td></tr>`;
+  <td data-name="Winner">${cell.winner ? html`<bdi>${cell.winner}</bdi>` : nothing}</td>
+  <td data-name="Checks">${cell.checks && cell.checks !== 'none' ? state(cell.checks === 'passed' ? 'done' : 'bad', cell.checks) : nothing}</td>
+  ${numberCell('Files', cell.files ?? '-')}${numberCell('Attempts', cell.attempts)}
+  ${numberCell('Time', duration(cell.since && cell.state === 'running' ? Date.now() - Date.parse(cell.since) : cell.duration_ms))}
+  ${numberCell('Cost', cell.cost_usd == null ? '-' : money(cell.cost_usd, cell.cost_is_complete))}<td class="muted" data-name="Host"><bdi>${cell.host ?? ''}</bdi></td></tr>`;
 
 /** @param {BatchReply} batch @param {Route} route */
 function cellTable({ cells, matching }, route) {
@@ -82,7 +82,7 @@ function cellTable({ cells, matching }, route) {
   const page = (/** @type {number} */ to, /** @type {string} */ name, /** @type {boolean} */ may) =>
     html`<button class="button small" ?disabled=${!may} @click=${() => replaceParams(route, { offset: to || null })}>${name}</button>`;
   if (!cells.length) return empty(matching ? 'There are no further cells.' : 'No cell that was begun matches.');
-  return html`<div class="scroll" role="region" tabindex="0" aria-label="Cells"><table class="runs"><thead><tr><th scope="col">State</th><th scope="col">Cell</th>
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Cells"><table class="rows"><thead><tr><th scope="col">State</th><th scope="col">Cell</th>
       <th scope="col">Winner</th><th scope="col">Checks</th>${['Files', 'Attempts', 'Time', 'Cost'].map((name) => html`<th scope="col" class="num">${name}</th>`)}
       <th scope="col">Host</th></tr></thead><tbody>${cells.map(cellRow)}</tbody></table></div>
     <div class="row wrap"><span class="muted count num">${offset + 1} to ${end} of ${counted(matching, 'cell')}</span>
@@ -119,7 +119,7 @@ function oneBatch(route) {
     <section class="stack"><div class="bar"><h2>Cells</h2>
       <select class="input" aria-label="State" @change=${(/** @type {Event} */ event) => change({ state: valueOf(event) })}>
         <option value="">all that were begun</option>${STATES.filter(([name]) => name !== 'waiting').map(([name, , words]) => html`<option value=${name} ?selected=${shown.state === name}>${words}</option>`)}</select>
-      <input id="cells-search" class="input grow" type="search" placeholder="Part of an id, or a tag" aria-label="Find cells" .value=${shown.search ?? ''}
+      <input id="cells-search" class="input grow" type="search" placeholder="Id or tag" aria-label="Find cells" .value=${shown.search ?? ''}
         @change=${(/** @type {Event} */ event) => change({ search: valueOf(event) })} @keydown=${leaveOnEscape}></div>
       ${whenLoaded(loaded, 'cells', (value) => cellTable(value, route), again)}</section></div>`;
 }

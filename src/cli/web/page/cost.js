@@ -1,13 +1,13 @@
 // What a run used: tokens and money by agent, model and phase.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
-import { empty } from './elements.js';
+import { empty, numberCell } from './elements.js';
 import { money, tokens } from './format.js';
 
 /** @param {Usage} usage */
-const cells = (usage) => html`<td class="num">${usage.requests}</td><td class="num">${tokens(usage.input_tokens)}</td>
-  <td class="num">${tokens(usage.cached_tokens)}</td><td class="num">${tokens(usage.output_tokens)}</td>
-  <td class="num">${tokens(usage.reasoning_tokens)}</td><td class="num">${money(usage.cost_usd, usage.cost_is_complete)}</td>`;
+const cells = (usage) => html`${numberCell('Requests', usage.requests)}${numberCell('Input', tokens(usage.input_tokens))}
+  ${numberCell('of it cached', tokens(usage.cached_tokens))}${numberCell('Output', tokens(usage.output_tokens))}
+  ${numberCell('of it reasoning', tokens(usage.reasoning_tokens))}${numberCell('Cost', money(usage.cost_usd, usage.cost_is_complete))}`;
 
 /** @param {RunStream} stream */
 export function costView(stream) {
@@ -18,7 +18,7 @@ export function costView(stream) {
   const total = stream.run?.usage;
   if (!rows.length && !total?.requests) return empty(stream.isLive ? 'No model has replied yet.' : 'No model replied.');
   const highestCost = Math.max(1e-9, ...rows.map((row) => row.cost_usd ?? 0));
-  return html`<div class="stack"><h2>Cost</h2><div class="scroll" role="region" tabindex="0" aria-label="Cost"><table>
+  return html`<div class="stack"><h2>Cost</h2><div class="scroll" role="region" tabindex="0" aria-label="Cost"><table class="rows">
     <thead><tr><th scope="col">Agent</th><th scope="col">Model</th><th scope="col">Phase</th><th scope="col" class="num">Requests</th>
       <th scope="col" class="num">Input</th><th scope="col" class="num">of it cached</th><th scope="col" class="num">Output</th>
       <th scope="col" class="num">of it reasoning</th><th scope="col" class="num">Cost</th><th scope="col"><span class="hidden">Share</span></th></tr></thead>

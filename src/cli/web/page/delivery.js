@@ -160,7 +160,7 @@ const relativePath = (path, directory) => (path.startsWith(`${directory}/`) ? pa
 
 /** Paths below `directory` are shown relative to it. @param {DeliveryRow[]} rows @param {string} directory
  * @param {boolean} wasUndone whether the rows are of an undo */
-const rowsTable = (rows, directory, wasUndone) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table><thead><tr>
+const rowsTable = (rows, directory, wasUndone) => html`<div class="scroll" role="region" tabindex="0" aria-label="Outcome for each file"><table class="rows"><thead><tr>
   <th scope="col">Outcome</th><th scope="col">File</th><th scope="col">Note</th></tr></thead><tbody>${rows.map((row) => {
     const [tone, word] = outcomeWord(row, wasUndone);
     const path = relativePath(row.path, directory);

@@ -29,6 +29,9 @@ export const icon = (name) => html`<svg class="icon icon-${name}" viewBox="0 0 1
 /** A state: shape, word and colour. @param {string} tone @param {any} text */
 export const state = (tone, text) => html`<span class="state tone-${tone}">${icon(tone)}<span>${text}</span></span>`;
 
+/** A cell with a number, named where a table has no room for its head. @param {string} name @param {any} value */
+export const numberCell = (name, value) => html`<td class="num" data-name=${name}>${value}</td>`;
+
 /** @param {any} text @param {string} [tone] */
 export const chip = (text, tone = '') => html`<span class="chip ${tone && `tone-${tone}`}">${text}</span>`;
 

@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, post, refusedField, runPath } from './api.js';
-import { empty, failure, icon, state, whenLoaded } from './elements.js';
+import { empty, failure, icon, numberCell, state, whenLoaded } from './elements.js';
 import { counted, duration, money, moment, tokens } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { forget, load, redraw, refresh } from './redraw.js';
@@ -115,10 +115,8 @@ function row(run, mayStart) {
     <td class="cell-state">${runState(run)}</td>
     <td class="cell-task"><a class="run-link" href=${runHref(run.id)}><bdi>${run.task || run.id}</bdi></a>
       <span class="muted sub">${isPipeline(run.id) ? 'pipeline: ' : nothing}<bdi>${run.agents.join(', ')}</bdi>${run.winner && run.outcome !== 'interrupted' ? html` · ${icon('trophy')} <bdi>${run.winner}</bdi>` : nothing}</span></td>
-    <td class="num">${moment(run.started)}</td>
-    <td class="num">${duration(time(run))}</td>
-    <td class="num">${tokens(run.tokens)}</td>
-    <td class="num">${run.cost_usd == null ? html`<span class="muted">-</span>` : money(run.cost_usd)}</td>
+    ${numberCell('Started', moment(run.started))}${numberCell('Time', duration(time(run)))}${numberCell('Tokens', tokens(run.tokens))}
+    ${numberCell('Cost', run.cost_usd == null ? html`<span class="muted">-</span>` : money(run.cost_usd))}
     <td>${resume}</td></tr>`;
 }
 
@@ -131,7 +129,7 @@ function table(runs, info) {
       : html`<a class="button primary" href="#/new">Start a run</a>`);
   }
   if (!shown.length) return empty('No run matches the filter.', html`Press <kbd>/</kbd> to change it.`);
-  return html`<div class="scroll" role="region" tabindex="0" aria-label="Runs"><table class="runs">
+  return html`<div class="scroll" role="region" tabindex="0" aria-label="Runs"><table class="rows">
     <thead><tr><th scope="col">State</th><th scope="col">Task</th><th scope="col" class="num">Started</th>
       <th scope="col" class="num">Time</th><th scope="col" class="num">Tokens</th><th scope="col" class="num">Cost</th>
       <th scope="col"><span class="hidden">Actions</span></th></tr></thead>
@@ -146,7 +144,7 @@ export function runsView({ info }) {
   onKey('k', 'previous run', () => moveFocus('.run-link', -1));
   if (!info.read_only) onKey('c', 'start a run', () => go('#/new'));
   return html`<div class="page"><div class="bar"><h1 tabindex="-1">Runs</h1>
-      <input id="runs-filter" class="input grow" type="search" placeholder="Filter by task, agent or state"
+      <input id="runs-filter" class="input grow" type="search" placeholder="Task, agent or state"
         aria-label="Filter runs" .value=${filter} @input=${(/** @type {Event} */ event) => filterRuns(valueOf(event))} @keydown=${leaveOnEscape}>
       ${info.read_only ? nothing : html`<a class="button primary" href="#/new">New run</a>`}</div>
     ${resumeFailure()}${whenLoaded(load(KEY, ask), 'runs', ({ runs }) => table(runs, info), () => forget(KEY))}</div>`;

@@ -4,12 +4,15 @@
 import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
 import { empty } from './elements.js';
 import { clock, counted, duration } from './format.js';
+import { redraw } from './redraw.js';
 import { go, runHref } from './router.js';
 
-const NAME_WIDTH = 110;
 const LANE_HEIGHT = 34;
 const AXIS_HEIGHT = 22;
-const WIDTH = 1000;
+/** Widths of the drawing, of its names and between marks of the axis; those where there is little room come second. */
+const WIDTHS = { all: [1000, 420], name: [110, 72], mark: 80 };
+const narrowScreen = window.matchMedia('(max-width: 700px)');
+narrowScreen.addEventListener('change', redraw);
 /** Number of spans of a lane that are drawn and listed. */
 const SPANS_MAX = 400;
 /** Distances between marks of the axis, in milliseconds. */
@@ -47,8 +50,10 @@ export function timelineView(stream) {
   if (!lanes.some(({ spans }) => spans.length)) return empty(stream.isLive ? 'Nothing has happened yet.' : 'No agent worked in this run.');
   const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
   const end = Math.max(1000, stream.run?.elapsed_ms ?? 0, ...ends);
-  const x = (/** @type {number} */ ms) => Math.round((NAME_WIDTH + (ms / end) * (WIDTH - NAME_WIDTH - 14)) * 10) / 10;
-  const step = STEPS_MS.find((ms) => end / ms <= 12) ?? Math.ceil(end / 12);
+  const [width, nameWidth] = [WIDTHS.all, WIDTHS.name].map((widths) => widths[Number(narrowScreen.matches)]);
+  const x = (/** @type {number} */ ms) => Math.round((nameWidth + (ms / end) * (width - nameWidth - 14)) * 10) / 10;
+  const marksMax = Math.floor((width - nameWidth) / WIDTHS.mark) + 1;
+  const step = STEPS_MS.find((ms) => end / ms <= marksMax) ?? Math.ceil(end / marksMax);
   const marks = Array.from({ length: Math.floor(end / step) + 1 }, (_, index) => index * step);
   const height = AXIS_HEIGHT + lanes.length * LANE_HEIGHT + 6;
   const open = (/** @type {Span} */ span, /** @type {string} */ agent) => go(span.kind === 'answer'
@@ -56,8 +61,8 @@ export function timelineView(stream) {
       : runHref(stream.id, ['agents', agent]));
   const lane = (/** @type {typeof lanes[number]} */ { agent }, /** @type {number} */ index) => {
     const top = AXIS_HEIGHT + index * LANE_HEIGHT;
-    return svg`<rect class="lane ${index % 2 ? 'odd' : ''}" x="0" y=${top} width=${WIDTH} height=${LANE_HEIGHT}></rect>
-      <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length > 14 ? `${agent.slice(0, 13)}…` : agent}</text>`;
+    return svg`<rect class="lane ${index % 2 ? 'odd' : ''}" x="0" y=${top} width=${width} height=${LANE_HEIGHT}></rect>
+      <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length * 8 > nameWidth ? `${agent.slice(0, nameWidth / 8 - 1)}…` : agent}</text>`;
   };
   const legend = Object.keys(KIND_WORDS);
   const layers = (/** @type {Span[]} */ spans) => {
@@ -65,17 +70,17 @@ export function timelineView(stream) {
     return [...shown.filter(({ kind }) => KINDS_BELOW.includes(kind)), ...shown.filter(({ kind }) => !KINDS_BELOW.includes(kind))];
   };
   return html`<div class="stack"><h2>Timeline</h2>
-    <div class="scroll timeline" role="region" tabindex="0" aria-label="Timeline, drawn"><svg viewBox="0 0 ${WIDTH} ${height}" role="img"
+    <div class="scroll timeline" role="region" tabindex="0" aria-label="Timeline, drawn"><svg viewBox="0 0 ${width} ${height}" role="img"
       aria-label="What each agent did when; the tables below say the same">
       ${lanes.map(lane)}
       ${marks.map((ms) => svg`<line class="tick" x1=${x(ms)} x2=${x(ms)} y1=${AXIS_HEIGHT} y2=${height}></line>
-        <text class="tick-text" x=${x(ms)} y="14" text-anchor=${!ms ? 'start' : x(ms) > WIDTH - 30 ? 'end' : 'middle'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}
+        <text class="tick-text" x=${x(ms)} y="14" text-anchor=${!ms ? 'start' : x(ms) > width - 30 ? 'end' : 'middle'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}
       ${lanes.map(({ agent, spans }, index) => layers(spans).map((span) => spanShape(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
     <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${spanShape(
       { kind, from_ms: ['answer', 'vote', 'denied'].includes(kind) ? 8 : 1, to_ms: 15, label: '' },
       (ms) => ms, -9, () => {})}</svg>${KIND_WORDS[kind]}</li>`)}</ul>
     ${lanes.map(({ agent, spans, dropped }) => html`<details class="panel"><summary><bdi>${agent}</bdi>: ${counted(spans.length, 'step')}</summary>
-      <div class="scroll" role="region" tabindex="0" aria-label="Steps of ${agent}"><table><thead><tr><th scope="col">From</th><th scope="col">What</th>
+      <div class="scroll" role="region" tabindex="0" aria-label="Steps of ${agent}"><table class="rows"><thead><tr><th scope="col">From</th><th scope="col">What</th>
         <th scope="col">Name</th><th scope="col" class="num">Time</th></tr></thead><tbody>${spans.slice(-SPANS_MAX).map((span) => html`<tr>
         <td class="num">${clock(span.from_ms)}</td><td>${KIND_WORDS[span.kind] ?? span.kind}</td><td><bdi>${span.label}</bdi></td>
         <td class="num">${duration(span.to_ms - span.from_ms)}</td></tr>`)}</tbody></table></div>
