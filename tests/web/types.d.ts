@@ -72,7 +72,7 @@ type Info = {version: string, directory: string, read_only: boolean, teams: Team
 
 type DiffLine = {kind: 'context' | 'added' | 'removed', text: string};
 type Hunk = {index: number, digest: string, header?: string, old_start: number, new_start: number,
-  lines: DiffLine[]};
+  lines: DiffLine[], above: string[], below: string[]};
 type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
 type DiffFile = {path: string, change?: string, details?: string | null, consent?: string | null, before?: DiffSide, after?: DiffSide, refused?: string | null,
   mode?: {before: string, after: string} | null, conflict?: string | null, undone?: boolean, too_long?: boolean,
@@ -90,7 +90,7 @@ type Vendor = {name: string, models: string[], default_model: string | null, is_
 type FormKeys = {groups: FormGroup[], vendors: Vendor[], draft: Record<string, Record<string, string>[]>,
   path: string, entries_max: number};
 type Finding = {severity: 'error' | 'warning' | 'note', group: string | null, entry: number | null,
-  name: string | null, message: string, expected: string | null, suggestion: string | null};
+  name: string | null, message: string, expected: string | null, suggestion: string | null, line?: number | null};
 
 type BrowseEntry = {name: string, type: 'file' | 'directory', language?: string,
   match?: [number, number][], permission?: string};

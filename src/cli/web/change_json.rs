@@ -1,6 +1,8 @@
 //! Changes of files as the page reads them. The hunks are those by which a delivery is applied in
 //! part; the digest of each lets the server notice that the page shows another one.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -104,10 +106,12 @@ fn unchanged_lines<'d>(
     hunks: &[DiffHunk],
 ) -> Vec<[Vec<&'d str>; 2]> {
     let text = side_text(&difference.before).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.split_terminator('\n').collect();
     let mut end_of_share = 0;
     let around_hunk = |(index, hunk): (usize, &DiffHunk)| {
-        let next_start = hunks.get(index.saturating_add(1)).map(|next| next.old.start);
+        let next_start = hunks
+            .get(index.saturating_add(1))
+            .map(|next| next.old.start);
         let gap = next_start
             .unwrap_or(lines.len())
             .saturating_sub(hunk.old.end);
@@ -115,14 +119,16 @@ fn unchanged_lines<'d>(
         let start = end_of_share.max(hunk.old.start.saturating_sub(CONTEXT_LINES_MAX));
         let end = hunk.old.end.saturating_add(share.min(CONTEXT_LINES_MAX));
         end_of_share = hunk.old.end.saturating_add(share);
-        let lines_in = |range| lines.get(range).unwrap_or_default().to_vec();
-        [
-            lines_in(start..hunk.old.start),
-            lines_in(hunk.old.end..end),
-        ]
+        let lines_in = |range: Range<usize>| lines.get(range).unwrap_or_default().to_vec();
+        [lines_in(start..hunk.old.start), lines_in(hunk.old.end..end)]
     };
     let around: Vec<_> = hunks.iter().enumerate().map(around_hunk).collect();
-    let length: usize = around.iter().flatten().flatten().map(|line| line.len()).sum();
+    let length: usize = around
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|line| line.len())
+        .sum();
     if length > TEXT_BYTES_MAX {
         return vec![Default::default(); hunks.len()];
     }

@@ -1,6 +1,6 @@
-//! The form that writes a config: its questions, what the check of configs says about a draft, and
-//! saving it. It never receives a key and never sends one: only the names of their variables, and
-//! whether they are set.
+//! Configs that a person writes on the page, with the answers of a form or as text: the questions of
+//! the form, opening a file, what the check of configs says, and saving. The page never receives a key
+//! and never sends one: only the names of their variables, and whether they are set.
 
 use std::sync::Arc;
 
@@ -8,44 +8,78 @@ use axum::extract::State;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::cli::found_config::reject_outside_reach;
 use crate::cli::team_file::{config_context, installed_packages};
 use crate::cli::web::overview::run_blocking;
-use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply};
+use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply, sanitize};
 use crate::cli::web::server_state::WebServer;
+use crate::config::diagnostic::{self, ConfigSource, Diagnostic};
 use crate::config::draft::destination::ConfigDestination;
 use crate::config::draft::findings::{DraftFinding, FindingSeverity};
 use crate::config::draft::form::{AnswerKind, FORM, FormQuestion, QuestionGroup, offered_vendors};
 use crate::config::draft::{DRAFT_ENTRIES_MAX, DraftCheck, TeamDraft};
 use crate::config::lookup::FOUND_CONFIG;
+use crate::config::secrets::redact;
 use crate::config::storage_path::STATE_DIR;
 use crate::config::vendors::{KeyRequirement, Vendor, VendorConnection};
-use crate::config::{ConfigOrigin, LoadedConfig};
+use crate::config::{ConfigOrigin, InvalidConfig, LoadedConfig, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::shell_line;
-use crate::world::io::config_file::{ConfigWrite, write_config};
+use crate::text::{shell_line, to_hex};
+use crate::world::io::config_file::{ConfigWrite, OpenedConfig, read_config, write_config};
 use crate::world::store::prepare_state_dir;
+use crate::world::store::redact::Redactor;
 
+/// What is said about a config that contains a key of the server's environment.
+const SECRET_MESSAGE: &str = "the config contains a key or another secret";
+const SECRET_HINT: &str = "leave it out: keys are read from the environment";
 /// Name of a config that has none yet.
 const UNSAVED_CONFIG_NAME: &str = "team.yaml";
 
-/// Body of `POST /api/config/check`.
+/// Body of `POST /api/config/open`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenRequest {
+    path: String,
+}
+
+/// Body of `POST /api/config/check`: a draft, or the text of the file `path`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRequest {
-    draft: TeamDraft,
+    draft: Option<TeamDraft>,
+    text: Option<String>,
+    path: Option<String>,
 }
 
 /// Body of `POST /api/config/save`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SaveRequest {
-    draft: TeamDraft,
+    draft: Option<TeamDraft>,
+    text: Option<String>,
     path: String,
-    /// The digest of the file that the person has agreed to replace.
+    /// The digest of the file that the person has agreed to replace, or has opened.
     replaces: Option<String>,
+}
+
+/// What is checked or saved.
+enum ConfigContent {
+    /// The answers of the form.
+    Draft(TeamDraft),
+    /// The text of a file.
+    Text(String),
+}
+
+/// A config that was checked.
+struct CheckedConfig {
+    text: String,
+    /// What was found, as the page reads it.
+    report: Value,
+    /// The config, if it can be run.
+    loaded: Option<LoadedConfig>,
 }
 
 /// Answers `GET /api/config/keys`: the questions of the form, and what they can be answered with.
@@ -130,38 +164,121 @@ pub(super) async fn check(
     State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<CheckRequest>,
 ) -> ApiResult {
-    let check_draft_of_request = move || {
-        let draft_check = check_draft(&server, &request.draft, UNSAVED_CONFIG_NAME);
-        let findings: Vec<Value> = draft_check.findings.iter().map(finding_json).collect();
-        Ok(json!({
-            "yaml": draft_check.yaml,
-            "findings": findings,
-            "is_valid": draft_check.loaded.is_some(),
-        }))
+    let check_request = move || {
+        let content = ConfigContent::new(request.draft, request.text)?;
+        let name = request.path.as_deref().unwrap_or(UNSAVED_CONFIG_NAME);
+        let destination = ConfigDestination::parse(name)?;
+        Ok(content.check(&server, &destination).report)
     };
-    run_blocking(check_draft_of_request).await.map(JsonReply)
+    run_blocking(check_request).await.map(JsonReply)
 }
 
-fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck {
-    let host = &server.host;
-    let origin = ConfigOrigin {
-        name: name.to_owned(),
-        directory: Some(host.cwd.clone()),
+/// Answers `POST /api/config/open`: the text of a config of the project. One that the page cannot
+/// show as it is, such as one with a key, is refused: saving it would damage it.
+pub(super) async fn open(
+    State(server): State<Arc<WebServer>>,
+    JsonBody(request): JsonBody<OpenRequest>,
+) -> ApiResult {
+    let open_config = move || {
+        let destination = ConfigDestination::parse(&request.path)?;
+        let OpenedConfig { bytes, digest } = read_config(&server.host.cwd, &destination)?;
+        let path = destination.path().to_string();
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::new(ErrorKind::Usage, format!("`{path}` is not UTF-8 text"))
+                .with_hint("save the file with the encoding UTF-8")
+        })?;
+        let shown = sanitize(&server.redactor, json!(redact(&text)));
+        if text.contains('\r') || shown.as_str() != Some(&text) {
+            let message =
+                format!("`{path}` contains a key, or characters that a page does not keep");
+            return Err(Error::new(ErrorKind::Denied, message)
+                .with_hint("edit it with an editor, and read keys from the environment"));
+        }
+        Ok(json!({"path": path, "text": text, "digest": digest}))
     };
-    let (env, packages) = (host.config_variables(), installed_packages(host));
-    let context = config_context(host, &env, &packages);
-    let mut draft_check = draft.check(&origin, &context);
-    if server.redactor.text(&draft_check.yaml) != draft_check.yaml {
-        draft_check.loaded = None;
+    run_blocking(open_config).await.map(JsonReply)
+}
+
+impl ConfigContent {
+    fn new(draft: Option<TeamDraft>, text: Option<String>) -> Result<Self> {
+        match (draft, text) {
+            (Some(draft), None) => Ok(ConfigContent::Draft(draft)),
+            (None, Some(text)) => Ok(ConfigContent::Text(text)),
+            (Some(_), Some(_)) | (None, None) => Err(Error::new(
+                ErrorKind::Usage,
+                "expected either `draft` or `text`",
+            )),
+        }
+    }
+
+    /// Checks what would be written to `destination`.
+    fn check(&self, server: &WebServer, destination: &ConfigDestination) -> CheckedConfig {
+        let host = &server.host;
+        let parent = destination.path().parent().unwrap_or_default();
+        let origin = ConfigOrigin {
+            name: destination.path().to_string(),
+            directory: Some(host.cwd.join(parent.as_path())),
+        };
+        let (env, packages) = (host.config_variables(), installed_packages(host));
+        let context = config_context(host, &env, &packages);
+        match self {
+            ConfigContent::Draft(draft) => {
+                check_draft(&server.redactor, draft.check(&origin, &context))
+            }
+            ConfigContent::Text(text) => {
+                let loaded = load(text.as_bytes(), &origin, &context);
+                check_text(&server.redactor, text, loaded)
+            }
+        }
+    }
+}
+
+fn check_draft(redactor: &Redactor, mut draft_check: DraftCheck) -> CheckedConfig {
+    let has_secret = redactor.text(&draft_check.yaml) != draft_check.yaml;
+    if has_secret {
         draft_check.findings.push(DraftFinding {
             severity: FindingSeverity::Error,
             answer: None,
-            message: "an answer contains a key or another secret".to_owned(),
+            message: SECRET_MESSAGE.to_owned(),
             expected: None,
-            suggestion: Some("leave it out: keys are read from the environment".to_owned()),
+            suggestion: Some(SECRET_HINT.to_owned()),
         });
     }
-    draft_check
+    let loaded = draft_check.loaded.filter(|_| !has_secret);
+    let findings: Vec<Value> = draft_check.findings.iter().map(finding_json).collect();
+    let report = json!({
+        "yaml": draft_check.yaml,
+        "findings": findings,
+        "is_valid": loaded.is_some(),
+    });
+    CheckedConfig {
+        text: draft_check.yaml,
+        report,
+        loaded,
+    }
+}
+
+/// The report is that of `massgen config check --json`.
+fn check_text(
+    redactor: &Redactor,
+    text: &str,
+    loaded: std::result::Result<LoadedConfig, Box<InvalidConfig>>,
+) -> CheckedConfig {
+    let (report, loaded) = if redactor.text(text) == text {
+        match loaded {
+            Ok(loaded) => (loaded.to_json(), Some(loaded)),
+            Err(invalid) => (invalid.to_json(), None),
+        }
+    } else {
+        let secret = Diagnostic::error("", SECRET_MESSAGE).with_suggestion(SECRET_HINT);
+        let source = ConfigSource::new("", String::new());
+        (diagnostic::to_json(&source, &[secret]), None)
+    };
+    CheckedConfig {
+        text: text.to_owned(),
+        report,
+        loaded,
+    }
 }
 
 fn finding_json(finding: &DraftFinding) -> Value {
@@ -181,37 +298,49 @@ fn finding_json(finding: &DraftFinding) -> Value {
     })
 }
 
-/// Answers `POST /api/config/save`: writes a draft that can be run. Runs of this server do not use
+/// Answers `POST /api/config/save`: writes a config that can be run. Runs of this server do not use
 /// it; the reply has the commands that do.
 pub(super) async fn save(
     State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<SaveRequest>,
 ) -> ApiResult {
-    let save_draft = move || {
+    let is_text = request.text.is_some();
+    let save_config = move || {
         let destination = ConfigDestination::parse(&request.path)?;
-        let name = destination.path().to_string();
-        let draft_check = check_draft(&server, &request.draft, &name);
-        let Some(loaded_config) = &draft_check.loaded else {
-            return Err(Error::new(ErrorKind::Config, "the draft has errors")
-                .with_hint("correct the answers that the check names"));
+        let content = ConfigContent::new(request.draft, request.text)?;
+        let checked = content.check(&server, &destination);
+        let Some(loaded_config) = &checked.loaded else {
+            return Err(Error::new(ErrorKind::Config, "the config has errors")
+                .with_hint("correct what the check names"));
         };
         prepare_destination(&server, &destination, loaded_config)?;
         let directory = &server.host.cwd;
         let replaces = request.replaces.as_deref();
-        let outcome = write_config(directory, &destination, &draft_check.yaml, replaces)?;
-        Ok((destination, outcome))
+        let outcome = write_config(directory, &destination, &checked.text, replaces)?;
+        let digest = to_hex(&Sha256::digest(&checked.text));
+        Ok((destination, digest, outcome))
     };
-    let (destination, outcome) = run_blocking(save_draft).await?;
+    let (destination, digest, outcome) = run_blocking(save_config).await?;
     let path = destination.path().to_string();
     match outcome {
         ConfigWrite::Written => Ok(JsonReply(json!({
             "path": path,
+            "digest": digest,
             "commands": command_lines(&destination),
         }))),
         ConfigWrite::Occupied { digest } => {
-            let message = format!("`{path}` exists already");
+            let (message, hint) = if is_text {
+                let message = format!("`{path}` has changed since it was opened");
+                (
+                    message,
+                    "keep a copy of what you typed, and open the file again",
+                )
+            } else {
+                let message = format!("`{path}` exists already");
+                (message, "write another name, or replace it")
+            };
             Err(ApiError::conflict(message)
-                .with_hint("write another name, or replace it")
+                .with_hint(hint)
                 .with_details(json!({ "digest": digest })))
         }
     }

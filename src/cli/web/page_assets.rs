@@ -48,6 +48,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "cost.js",
     "delivery.js",
     "diff.js",
+    "editor.js",
     "elements.js",
     "format.js",
     "form.js",

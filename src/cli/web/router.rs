@@ -83,6 +83,7 @@ pub(super) fn routes(server: &Arc<WebServer>) -> Router {
         .route("/batches", get(batches::list))
         .route("/batches/{id}", get(batches::batch))
         .route("/config/keys", get(config_form::keys))
+        .route("/config/open", post(config_form::open))
         .route("/config/check", post(config_form::check))
         .route("/config/save", post(config_form::save))
         .route("/browse", post(browse::browse));

@@ -1,5 +1,5 @@
-//! Writes a new config for the user: atomically, beneath a directory, through no symlink, and over
-//! nothing but the file that the user has agreed to replace.
+//! Reads and writes configs for the user beneath a directory, through no symlink. A config is written
+//! atomically, and over nothing but the file that the user has agreed to replace.
 
 use std::io::Read;
 
@@ -28,6 +28,24 @@ pub enum ConfigWrite {
     },
 }
 
+/// A config as it is on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedConfig {
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// The digest with which [`write_config`] replaces it.
+    pub digest: String,
+}
+
+/// Reads `file` below `directory`.
+pub fn read_config(directory: &AbsPath, file: &ConfigDestination) -> Result<OpenedConfig> {
+    let file = file.path();
+    let read_failure = |error| access_error("read", file, error).with_hint("open another file");
+    let root = DirectoryHandle::open(&locate(directory)?.into_real()).map_err(read_failure)?;
+    let existing = read_existing(&root, file).map_err(read_failure)?;
+    Ok(existing.config)
+}
+
 /// Writes `text` to `file` below `directory`. An existing file is replaced only if
 /// `replaced_digest` is its digest.
 pub fn write_config(
@@ -54,14 +72,14 @@ pub fn write_config(
     let mut staged_file = StagedFile::new(&parent).map_err(write_failure)?;
     let replace_policy = match &existing {
         None => ReplacePolicy::Nothing,
-        Some(existing) if replaced_digest == Some(existing.digest.as_str()) => {
+        Some(existing) if replaced_digest == Some(existing.config.digest.as_str()) => {
             staged_file
                 .copy_ownership(&existing.meta)
                 .map_err(write_failure)?;
             ReplacePolicy::Only(&existing.meta.version)
         }
         Some(existing) => {
-            let digest = existing.digest.clone();
+            let digest = existing.config.digest.clone();
             return Ok(ConfigWrite::Occupied { digest });
         }
     };
@@ -74,7 +92,7 @@ pub fn write_config(
 
 /// The file at the place of a new config.
 struct ExistingFile {
-    digest: String,
+    config: OpenedConfig,
     meta: FileMetadata,
 }
 
@@ -92,10 +110,16 @@ fn read_existing(
     let mut bytes = Vec::new();
     content.take(bytes_max).read_to_end(&mut bytes)?;
     let digest = to_hex(&Sha256::digest(&bytes));
-    Ok(ExistingFile { digest, meta })
+    let config = OpenedConfig { bytes, digest };
+    Ok(ExistingFile { config, meta })
 }
 
 fn write_error(file: &RelPath, error: FileSystemError) -> Error {
+    access_error("write", file, error).with_hint("choose another name, or remove the existing file")
+}
+
+/// Returns the error of an attempt to read or write `file`.
+fn access_error(attempt: &str, file: &RelPath, error: FileSystemError) -> Error {
     let kind = match error {
         FileSystemError::Replaced | FileSystemError::NotRegular(_) => ErrorKind::Denied,
         FileSystemError::IsDirectory
@@ -112,8 +136,7 @@ fn write_error(file: &RelPath, error: FileSystemError) -> Error {
     } else {
         error.to_string()
     };
-    Error::new(kind, format!("cannot write `{file}`: {reason}"))
-        .with_hint("choose another name, or remove the existing file")
+    Error::new(kind, format!("cannot {attempt} `{file}`: {reason}"))
 }
 
 fn missing_directory_error(file: &RelPath) -> Error {

@@ -8,6 +8,7 @@ import { empty, failure, icon, openDialog, prose, whenLoaded } from './elements.
 import { counted } from './format.js';
 import { valueOf } from './keys.js';
 import { forget, load, onceDrawn, redraw } from './redraw.js';
+import { go, hrefTo } from './router.js';
 
 /** @typedef {Record<string, string>} Answers */
 /** @typedef {Record<string, Answers[]>} Draft */
@@ -64,7 +65,7 @@ async function check() {
   redraw();
 }
 
-/** @param {Check} result */
+/** @param {{findings: Finding[]}} result */
 const errorsOf = (result) => result.findings.filter(({ severity }) => severity === 'error').length;
 
 /** @param {Draft} draft @param {string} group @param {number} entry @param {string} name @param {string} answer */
@@ -216,7 +217,7 @@ function answer(question, group, entry, draft, keys) {
 }
 
 /** @param {Finding} finding @param {string} id */
-function note({ severity, message, expected, suggestion }, id) {
+export function note({ severity, message, expected, suggestion }, id) {
   const [tone, sign] = { error: ['bad', 'bad'], warning: ['wait', 'warn'], note: ['wait', 'warn'] }[severity];
   return html`<p id=${id} class="finding tone-${tone}">${icon(sign)} <span>${prose(message)}${expected ? html`; ${prose(expected)}` : nothing}${suggestion
     ? html`<br>hint: ${prose(suggestion)}` : nothing}</span></p>`;
@@ -235,8 +236,8 @@ function groupView(group, draft, keys) {
     ${entries.length < keys.entries_max ? html`<div class="row"><button class="button" id="add-${group.id}" @click=${() => addEntry(draft, group)}>Add ${noun}</button></div>` : nothing}</section>`;
 }
 
-/** Whether the config can be run: a note names what a run needs that is not part of it. @param {Check} result */
-function wholeVerdict(result) {
+/** Whether the config can be run: a note names what a run needs that is not part of it. @param {{findings: Finding[]}} result */
+export function wholeVerdict(result) {
   const errors = errorsOf(result);
   const [tone, sign, words] = errors ? ['bad', 'bad', counted(errors, 'error')]
     : result.findings.some(({ severity }) => severity === 'note') ? ['wait', 'warn', 'No errors. A run also needs what the notes beside the fields say.']
@@ -268,12 +269,26 @@ function savePanel() {
       <input id="config-path" class="input" type="text" autocomplete="off" spellcheck="false" aria-describedby="config-path-doc" .value=${form.path} @input=${setPath} @keydown=${saveOnEnter}>
       <p id="config-path-doc" class="muted">A name below the directory of the server that ends in <code>.yaml</code>. Runs use <code>.massgen/config.yaml</code> without being told.</p></div>
     <div class="row"><button class="button primary" ?disabled=${form.isSaving} @click=${() => save()}>Save</button></div>
-    ${saved ? html`<div class="panel stack" id="saved" tabindex="-1"><p>${icon('done')} Saved as <bdi>${saved.path}</bdi>. This page keeps the teams that it was started with. To use the new one, start:</p>
-      ${saved.commands.map((command, at) => html`<pre class="output" tabindex="0" aria-label="Command ${at + 1}">${command}</pre>`)}</div>` : nothing}</section>`;
+    ${savedPanel(saved)}</section>`;
 }
 
-/** @param {FormKeys} keys */
-function formPage(keys) {
+/** How a config that was saved is used. @param {{path: string, commands: string[]} | null} saved */
+export const savedPanel = (saved) => (saved ? html`<div class="panel stack" id="saved" tabindex="-1"><p>${icon('done')} Saved as <bdi>${saved.path}</bdi>. This page keeps the teams that it was started with. To use the config as it is now, start:</p>
+  ${saved.commands.map((command, at) => html`<pre class="output" tabindex="0" aria-label="Command ${at + 1}">${command}</pre>`)}</div>` : nothing);
+
+/** Asks which config of the project is to be edited. @param {Info} info */
+function openForm(info) {
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const path = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get('path') ?? '').trim();
+    if (path) go(hrefTo(['config', path]));
+  };
+  return html`<form class="row" @submit=${submit}><label for="open-path">Edit a config</label><input id="open-path" name="path" class="input" autocomplete="off" spellcheck="false" list="open-paths" placeholder="team.yaml">
+    <datalist id="open-paths">${info.teams.filter(({ name }) => /^[^@~/].*\.ya?ml$/.test(name)).map(({ name }) => html`<option value=${name}></option>`)}</datalist><button class="button">Open</button></form>`;
+}
+
+/** @param {FormKeys} keys @param {Info} info */
+function formPage(keys, info) {
   if (!form.draft) {
     form.draft = /** @type {Draft} */ (storedDraft() ?? structuredClone(keys.draft));
     form.path = keys.path;
@@ -286,7 +301,7 @@ function formPage(keys) {
     sessionStorage.removeItem(DRAFT_KEY);
     redraw();
   };
-  return html`<div class="page"><div class="bar"><h1 tabindex="-1">New config</h1><span class="grow"></span><button class="button small quiet" @click=${startOver}>Start over</button></div>
+  return html`<div class="page"><div class="bar"><h1 tabindex="-1">New config</h1><span class="grow"></span>${openForm(info)}<button class="button small quiet" @click=${startOver}>Start over</button></div>
     <p class="muted">Only what differs from the defaults has to be answered. Keys of vendors are read from the environment and never typed here.</p>
     <div class="config-form"><div class="groups">${keys.groups.map((group) => groupView(group, draft, keys))}</div>${savePanel()}</div>${occupiedDialog()}</div>`;
 }
@@ -303,6 +318,6 @@ function storedDraft() {
 export function formView({ info }) {
   if (info.read_only) return html`<h1 class="hidden">New config</h1>${empty('The page is read-only.', html`The server was started with <code>--read-only</code>.`)}`;
   const keys = load('config keys', () => get('/api/config/keys'));
-  if (keys.state === 'ready') return formPage(keys.value);
-  return html`<div class="page"><h1 tabindex="-1">New config</h1>${whenLoaded(keys, 'the form', formPage, () => forget('config keys'))}</div>`;
+  if (keys.state === 'ready') return formPage(keys.value, info);
+  return html`<div class="page"><h1 tabindex="-1">New config</h1>${whenLoaded(keys, 'the form', (value) => formPage(value, info), () => forget('config keys'))}</div>`;
 }

@@ -48,6 +48,7 @@ function view(info) {
   page.stream = null;
   document.title = 'massgen';
   if (first === 'new') return lazily('composer', () => import('./composer.js'), (module) => module.composerView({ info, route }));
+  if (first === 'config' && id) return lazily('editor', () => import('./editor.js'), (module) => module.editorView({ info, path: id }));
   if (first === 'config') return lazily('form', () => import('./form.js'), (module) => module.formView({ info }));
   if (first === 'batches') return lazily('batches', () => import('./batches.js'), (module) => module.batchesView({ route }));
   if (!first || first === 'runs') return runsView({ info });
