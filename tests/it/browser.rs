@@ -89,7 +89,7 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     lines.read_to_string(&mut printed).unwrap();
     assert!(node.wait().unwrap().success(), "{printed}");
     assert!(
-        printed.contains("page tests: 16 passed; 0 failed"),
+        printed.contains("page tests: 17 passed; 0 failed"),
         "{printed}"
     );
     let check = Command::new(binary())

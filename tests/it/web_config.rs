@@ -239,6 +239,95 @@ fn a_config_that_runs_use_unasked_stays_in_the_project() {
     assert_eq!(ignored, "*\n");
 }
 
+/// Sends a text for `path` to be checked or saved.
+fn send_text(server: &WebServer, action: &str, path: &str, text: &str, more: &Value) -> Reply {
+    let mut body = json!({"text": text, "path": path});
+    let fields = more.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(fields);
+    server.post(&format!("/api/config/{action}"), &body)
+}
+
+#[test]
+fn a_config_is_edited_as_text_and_replaced_only_if_it_is_the_one_that_was_opened() {
+    let text = "# mine\nagents:\n  - id: ann\n    backend: {type: ollama, model: qwen3}\n";
+    let project = Project::new()
+        .file("team.yaml", text)
+        .file("keyed.yaml", "agents: [{api_key: abc}]\n")
+        .file("env.yaml", format!("a: {KEY}\n"))
+        .file("returns.yaml", "a: 1\r\n")
+        .file("hidden.yaml", "a: \u{202e}\n")
+        .link("link.yaml", "team.yaml")
+        .dir("folder.yaml");
+    let server = start_server(project);
+    let open = |path: &str| server.post("/api/config/open", &json!({"path": path}));
+    for (path, status, expected) in [
+        ("../team.yaml", 403, "outside this directory"),
+        (".env.yaml", 403, "hidden"),
+        ("link.yaml", 403, "symbolic link"),
+        ("folder.yaml", 400, "is a directory"),
+        ("none.yaml", 500, "cannot read"),
+        ("keyed.yaml", 403, "contains a key"),
+        ("env.yaml", 403, "contains a key"),
+        ("returns.yaml", 403, "characters that a page does not keep"),
+        ("hidden.yaml", 403, "characters that a page does not keep"),
+    ] {
+        check_reply(&open(path), status, expected);
+    }
+    let opened = open("team.yaml").json();
+    assert_eq!(opened["text"], text, "{opened}");
+    let replaces = json!({"replaces": opened["digest"]});
+
+    let wrong = text.replace("qwen3", "qwen3, modle: x");
+    let checked = send_text(&server, "check", "team.yaml", &wrong, &json!({})).json();
+    assert_eq!(checked["valid"], false, "{checked}");
+    assert_eq!(checked["errors"][0]["line"], 4, "{checked}");
+    let refused = send_text(&server, "save", "team.yaml", &wrong, &replaces);
+    check_reply(&refused, 400, "has errors");
+    let keyed = text.replace("mine", KEY);
+    check_reply(
+        &send_text(&server, "check", "team.yaml", &keyed, &json!({})),
+        200,
+        "a key or another secret",
+    );
+    check_reply(
+        &send_text(&server, "save", "team.yaml", &keyed, &replaces),
+        400,
+        "has errors",
+    );
+    check_reply(
+        &send_text(&server, "save", "team.yaml", text, &json!({"draft": {}})),
+        400,
+        "either `draft` or `text`",
+    );
+
+    let ours = text.replace("mine", "ours");
+    let saved = send_text(&server, "save", "team.yaml", &ours, &replaces).json();
+    assert_eq!(saved["path"], "team.yaml", "{saved}");
+    let file = server.project.path("team.yaml");
+    assert_eq!(fs::read_to_string(&file).unwrap(), ours);
+    let again = send_text(&server, "save", "team.yaml", text, &replaces);
+    check_reply(&again, 409, "has changed since it was opened");
+    assert_eq!(fs::read_to_string(&file).unwrap(), ours);
+    let replaces = json!({"replaces": saved["digest"]});
+    check_reply(
+        &send_text(&server, "save", "team.yaml", text, &replaces),
+        200,
+        "team.yaml",
+    );
+
+    let outside = format!("{text}orchestrator:\n  context_paths: [{{path: /usr/share}}]\n");
+    check_reply(
+        &send_text(&server, "save", ".massgen/config.yaml", &outside, &json!({})),
+        400,
+        "outside this directory",
+    );
+    check_reply(
+        &send_text(&server, "save", "named.yaml", &outside, &json!({})),
+        200,
+        "named.yaml",
+    );
+}
+
 /// Returns the names in the directory of the server.
 fn names(server: &WebServer) -> Vec<String> {
     let entries = fs::read_dir(server.project.path(".")).unwrap();

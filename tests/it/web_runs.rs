@@ -117,6 +117,10 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
         hunks[0]["lines"][1],
         json!({"kind": "added", "text": "one"})
     );
+    // The lines between two hunks are shared, and there are none beyond the ends of the file.
+    let around = |index: usize| [hunks[index]["above"].clone(), hunks[index]["below"].clone()];
+    assert_eq!(around(0), [json!([]), json!(["5", "6"])], "{diff}");
+    assert_eq!(around(1), [json!(["7", "8"]), json!([])], "{diff}");
     let deliver = |files: Value| {
         let target = format!("/api/runs/{run}/delivery");
         server.post(&target, &json!({ "files": files }))

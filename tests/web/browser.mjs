@@ -226,9 +226,15 @@ export class PageTester {
     assert.deepEqual(violations, [], `axe in ${name}`);
   }
 
-  /** Fails if the page can be scrolled sideways. */
+  /** Finds what axe-core objects to in the colours of the view; its other rules are about what is the same in all colours. */
+  async axeColours(name, page = this.page) {
+    await this.axe(name, page, ['color-contrast', 'link-in-text-block']);
+  }
+
+  /** Fails if the page can be scrolled sideways, or a table or a row of links of it. */
   async expectNoSidewaysScroll(name, page = this.page) {
-    const wide = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
-    assert.ok(wide <= 0, `${name} is ${wide} pixels too wide`);
+    const wide = await page.evaluate(() => [document.scrollingElement, ...document.querySelectorAll('.scroll, nav')]
+      .filter((element) => element.scrollWidth > element.clientWidth).map((element) => `${element.tagName} ${element.className} ${element.scrollWidth - element.clientWidth}`));
+    assert.deepEqual(wide, [], `${name} is too wide`);
   }
 }

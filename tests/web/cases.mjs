@@ -177,6 +177,10 @@ export const cases = {
     await runOf(self, 'review');
     await page.getByRole('link', { name: 'Review the delivery' }).click();
     await page.locator('.hunk').nth(2).waitFor();
+    const lines = page.locator('.hunk').nth(2).locator('.src');
+    const count = await lines.count();
+    await page.getByRole('button', { name: '2 more lines above hunk 2 of src/story.txt' }).click();
+    await self.becomes(() => lines.count(), count + 2);
     await page.getByRole('button', { name: 'Skip all' }).click();
     await page.getByRole('button', { name: 'Apply nothing' }).waitFor();
     const first = page.locator('.file', { hasText: 'story.txt' });
@@ -462,6 +466,37 @@ export const cases = {
     assert.match(readFileSync(file, 'utf8'), /command: "test -e \\"a b\\""/);
   },
 
+  /** A config of the project is opened, what is wrong is said at its line, and a file that has changed since is kept. */
+  async edit(self, directory) {
+    const { page } = self;
+    const file = join(directory, 'cell.yaml');
+    const before = readFileSync(file, 'utf8');
+    await self.show('#/config');
+    await page.getByLabel('Edit a config').fill('cell.yaml');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Edit cell.yaml' }).waitFor();
+    const text = page.getByLabel('YAML of cell.yaml');
+    await page.getByText('It can be run.').waitFor();
+    assert.equal(await text.inputValue(), before);
+    await text.fill(before.replace('scripted', 'skripted'));
+    await page.getByRole('button', { name: 'Line 5' }).click();
+    assert.equal(await text.evaluate((area) => area.value.slice(0, area.selectionStart).split('\n').length), 5);
+    await page.getByText('1 error', { exact: true }).waitFor();
+    await self.axe('a config with an error at a line');
+    const ours = before.replace('hello', 'good day');
+    await text.fill(ours);
+    await page.getByText('It can be run.').waitFor();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('massgen web --config cell.yaml').waitFor();
+    assert.equal(readFileSync(file, 'utf8'), ours);
+    writeFileSync(file, before);
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('has changed since it was opened').waitFor();
+    assert.equal(readFileSync(file, 'utf8'), before);
+    await page.getByRole('button', { name: 'Discard changes' }).click();
+    await self.becomes(() => text.inputValue(), before);
+  },
+
   /** No text of a model becomes an element, a script, a request or a link that is not one. */
   async hostile(self) {
     const { page } = self;
@@ -487,17 +522,16 @@ export const cases = {
   async axe(self) {
     const { page } = self;
     const [watch, review, slow] = [await runOf(self, 'watch'), await runOf(self, 'review'), await runOf(self, 'slow')];
-    const views = ['#/', '#/batches', '#/new', '#/config', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`,
+    const views = ['#/', '#/batches', '#/new', '#/config', '#/config/watch.yaml', ...RUN_VIEWS.map((view) => `#/runs/${watch}${view}`), `#/runs/${review}/diff`,
       `#/runs/${review}/delivery`, `#/runs/${slow}/delivery`, '#/nothing', '#/runs/log_none'];
     for (const view of views) {
       await page.emulateMedia({ colorScheme: 'light' });
       await self.show(view);
       await self.settled();
       await self.axe(`${view}, light`);
-      // The other rules are about what is the same in both.
       await page.emulateMedia({ colorScheme: 'dark' });
       await self.settled();
-      await self.axe(`${view}, dark`, page, ['color-contrast', 'link-in-text-block']);
+      await self.axeColours(`${view}, dark`);
     }
     // Colours that a person has chosen: two views have all that the page draws differently then.
     const [run, delivery] = [`#/runs/${watch}`, `#/runs/${review}/delivery`];
@@ -542,11 +576,16 @@ export const cases = {
     const { page } = self;
     const [watch, review] = [await runOf(self, 'watch'), await runOf(self, 'review')];
     await page.setViewportSize({ width: 390, height: 800 });
-    for (const view of ['#/', '#/batches', '#/new', '#/config', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
+    for (const view of ['#/', '#/batches', '#/new', '#/config', '#/config/watch.yaml', ...RUN_VIEWS.map((path) => `#/runs/${watch}${path}`), `#/runs/${review}/diff`, `#/runs/${review}/delivery`]) {
       await self.show(view);
       await self.settled();
       await self.expectNoSidewaysScroll(view);
+      await page.emulateMedia({ colorScheme: 'light' });
+      await self.axe(`${view}, narrow`);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await self.axeColours(`${view}, narrow and dark`);
     }
+    await page.emulateMedia({ colorScheme: null });
     await self.show(`#/runs/${watch}`);
     await page.getByRole('tab', { name: 'ann' }).focus();
     await page.keyboard.press('ArrowRight');

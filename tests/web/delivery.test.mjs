@@ -82,7 +82,7 @@ test('a delivery that waits is answered even if nothing of it can be applied any
 });
 
 test('a file that was undone can be applied by hunk, and one that was changed cannot', async () => {
-  const hunk = (index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] });
+  const hunk = (index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, above: [], below: [], lines: [{ kind: 'added', text: 'x' }] });
   const files = [['a.txt', { undone: true }], ['b.txt', { conflict: 'you changed it' }]]
     .map(([path, why]) => ({ path, change: 'changed', hunks: [hunk(0), hunk(1)], ...why }));
   let sent = null;
@@ -163,7 +163,7 @@ test('what was undone since is not shown as delivered, and the checks were of ot
 });
 
 test('what was undone is applied again as it was, also by a page that was loaded since', async () => {
-  const hunks = [{ index: 0, digest: 'd0', header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] }];
+  const hunks = [{ index: 0, digest: 'd0', header: '', old_start: 1, new_start: 1, above: [], below: [], lines: [{ kind: 'added', text: 'x' }] }];
   const files = [{ path: 'a.txt', change: 'changed', hunks, undone: true }, { path: 'b.txt', change: 'changed', hunks }];
   const applied = [{ path: 'a.txt', change: 'changed', state: 'reverted', hunks }];
   let sent = null;
@@ -187,7 +187,7 @@ test('what was undone is applied again as it was, also by a page that was loaded
 });
 
 test('a page that is looked at again shows what a terminal has undone, and otherwise keeps what was chosen', async () => {
-  const hunks = [0, 1].map((index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] }));
+  const hunks = [0, 1].map((index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, above: [], below: [], lines: [{ kind: 'added', text: 'x' }] }));
   const rest = { path: 'b.txt', change: 'changed', hunks };
   const a = { path: 'a.txt', change: 'changed', hunks };
   let reply = { state: 'kept', files: [rest], applied: [{ ...a, state: 'applied' }], parts: ['log_focus'] };

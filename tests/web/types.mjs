@@ -1,5 +1,5 @@
 // Checks the types of the page's modules, which are written as JSDoc. They are copied beside the type
-// declarations of lit-html, which the page itself does without.
+// declarations of the vendored libraries, which the page itself does without.
 
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,6 +14,8 @@ mkdirSync(copy, { recursive: true });
 cpSync(page, copy, { recursive: true });
 cpSync(join(here, 'types.d.ts'), join(copy, 'types.d.ts'));
 writeFileSync(join(copy, 'vendor/lit-html/lit-html.d.ts'), "export * from 'lit-html';\n");
+writeFileSync(join(copy, 'vendor/speed-highlight/dist/tokenize.d.ts'), 
+  'export function tokenizeWith(text: string, grammar: any, onToken: (text: string, type?: string) => void, options: any): void;\n');
 writeFileSync(join(copy, 'tsconfig.json'), JSON.stringify({
   compilerOptions: {
     allowJs: true, checkJs: true, noEmit: true, strict: true, noUnusedLocals: true, noUnusedParameters: true,

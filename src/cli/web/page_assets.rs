@@ -53,6 +53,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "format.js",
     "form.js",
     "held_button.js",
+    "highlight.js",
     "icon.svg",
     "index.html",
     "keys.js",
@@ -74,6 +75,19 @@ const ASSETS: &[PageAsset] = page_assets![
     "style.css",
     "timeline.js",
     "vendor/lit-html/lit-html.js",
+    "vendor/speed-highlight/dist/languages/bash.js",
+    "vendor/speed-highlight/dist/languages/c.js",
+    "vendor/speed-highlight/dist/languages/css.js",
+    "vendor/speed-highlight/dist/languages/go.js",
+    "vendor/speed-highlight/dist/languages/java.js",
+    "vendor/speed-highlight/dist/languages/json.js",
+    "vendor/speed-highlight/dist/languages/py.js",
+    "vendor/speed-highlight/dist/languages/rs.js",
+    "vendor/speed-highlight/dist/languages/sql.js",
+    "vendor/speed-highlight/dist/languages/toml.js",
+    "vendor/speed-highlight/dist/languages/ts.js",
+    "vendor/speed-highlight/dist/languages/yaml.js",
+    "vendor/speed-highlight/dist/tokenize.js",
 ];
 /// Content types by file extension. A file with another one is not served.
 const CONTENT_TYPES: [(&str, &str); 4] = [

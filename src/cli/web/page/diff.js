@@ -1,7 +1,8 @@
 // Hunks of a diff as tables, unified or side by side. The hunks come from the server; the page only
-// pairs removed with added lines, marks the part of a pair that differs, and can show pairs that
-// differ in white space alone as unchanged.
+// pairs removed with added lines, marks the part of a pair that differs, can show pairs that differ in
+// white space alone as unchanged, and more of the lines around a hunk.
 
+import { coloured } from './highlight.js';
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 
 /** @typedef {{number: number, text: string, at: number}} Side `at` is the index in the hunk's lines */
@@ -64,11 +65,17 @@ export function differingPart(text, other) {
   return equal < EQUAL_SHARE_MIN * Math.max(text.trim().length, other.trim().length) ? null : [start, text.length - end];
 }
 
-/** @param {Side} side @param {Side | null} other */
-function markedText({ text }, other) {
-  const part = other && differingPart(text, other.text);
-  if (!part || part[0] >= part[1]) return text;
-  return html`${text.slice(0, part[0])}<mark>${text.slice(part[0], part[1])}</mark>${text.slice(part[1])}`;
+/** @param {Side} side @param {Side | null} other @param {import('./highlight.js').Piece[]} [pieces] its tokens */
+function markedText({ text }, other, pieces = []) {
+  const [start, end] = (other && differingPart(text, other.text)) ?? [0, 0];
+  const rest = text.slice(pieces.reduce((sum, [piece]) => sum + piece.length, 0));
+  let at = 0;
+  return [...pieces, [rest, undefined]].map(([piece = '', type]) => {
+    const [from, to] = [start, end].map((cut) => Math.min(Math.max(cut - at, 0), piece.length));
+    at += piece.length;
+    const drawn = from < to ? html`${piece.slice(0, from)}<mark>${piece.slice(from, to)}</mark>${piece.slice(to)}` : piece;
+    return type ? html`<span class="tok-${type}">${drawn}</span>` : drawn;
+  });
 }
 
 const SIGNS = { context: ' ', added: '+', removed: '−', space: '~' };
@@ -81,14 +88,15 @@ const signCell = (kind) => html`<td class="sign"><span aria-hidden="true">${SIGN
 
 /** @typedef {{cursor: number | null, after: (at: number) => any}} HunkMarks
  *   the line of the cursor, and what follows a line */
+/** @typedef {(version: 'old' | 'fresh', side: Side) => import('./highlight.js').Piece[] | undefined} Tokens */
 
-/** @param {Row[]} rows @param {HunkMarks} marks */
-function unified(rows, { cursor, after }) {
+/** @param {Row[]} rows @param {HunkMarks} marks @param {Tokens} tokens */
+function unified(rows, { cursor, after }, tokens) {
   /** @type {any[]} */
   const out = [];
   const line = (/** @type {any} */ kind, /** @type {Side | null} */ old, /** @type {Side | null} */ fresh, /** @type {Side} */ side, /** @type {Side | null} */ other) => {
     out.push(html`<tr class="${kind} ${side.at === cursor ? 'at' : ''}" data-at=${side.at}><td class="ln">${old?.number}</td>
-      <td class="ln">${fresh?.number}</td>${signCell(kind)}<td class="src">${markedText(side, other)}</td></tr>`, after(side.at));
+      <td class="ln">${fresh?.number}</td>${signCell(kind)}<td class="src">${markedText(side, other, tokens(kind === 'removed' ? 'old' : 'fresh', side))}</td></tr>`, after(side.at));
   };
   for (let index = 0; index < rows.length; index += 1) {
     const row = rows[index];
@@ -105,28 +113,41 @@ function unified(rows, { cursor, after }) {
   return out;
 }
 
-/** @param {Row[]} rows @param {HunkMarks} marks */
-function split(rows, { cursor, after }) {
-  const side = (/** @type {any} */ kind, /** @type {Side | null} */ own, /** @type {Side | null} */ other) => (own
-    ? html`<td class="ln ${kind}">${own.number}</td>${signCell(kind)}<td class="src ${kind}">${markedText(own, other)}</td>`
+/** @param {Row[]} rows @param {HunkMarks} marks @param {Tokens} tokens */
+function split(rows, { cursor, after }, tokens) {
+  const side = (/** @type {'old' | 'fresh'} */ version, /** @type {any} */ kind, /** @type {Side | null} */ own, /** @type {Side | null} */ other) => (own
+    ? html`<td class="ln ${kind}">${own.number}</td>${signCell(kind)}<td class="src ${kind}">${markedText(own, other, tokens(version, own))}</td>`
     : html`<td class="ln none"></td><td class="sign none"></td><td class="src none"></td>`);
   return rows.map(({ kind, old, fresh }) => {
     const at = (fresh ?? old)?.at ?? -1;
     const isAt = cursor !== null && (old?.at === cursor || fresh?.at === cursor);
     const kinds = kind === 'change' ? ['removed', 'added'] : [kind, kind];
     const isChange = kind === 'change';
-    return [html`<tr class="${isAt ? 'at' : ''}" data-at=${at}>${side(kinds[0], old, isChange ? fresh : null)}${side(kinds[1], fresh, isChange ? old : null)}</tr>`,
+    return [html`<tr class="${isAt ? 'at' : ''}" data-at=${at}>${side('old', kinds[0], old, isChange ? fresh : null)}${side('fresh', kinds[1], fresh, isChange ? old : null)}</tr>`,
       old && old.at !== at ? after(old.at) : nothing, after(at)];
   });
 }
 
-/** One hunk as a table. @param {Hunk} hunk @param {string} label @param {DiffStyle} style @param {HunkMarks} marks
- * @param {number} linesMax the number of its lines that are shown */
-export function hunkTable(hunk, label, style, marks, linesMax) {
-  const shown = hunk.lines.length > linesMax ? { ...hunk, lines: hunk.lines.slice(0, linesMax) } : hunk;
-  const rows = pairedRows(shown, style.hidesSpace);
+/** How much of a hunk is shown: the number of its lines, and of those around it.
+ * @typedef {{lines: number, above: number, below: number}} ShownLines */
+
+/** Unchanged lines around a hunk, which are not part of it. @param {string[]} texts @param {number} oldStart @param {number} newStart @returns {Row[]} */
+const rowsAround = (texts, oldStart, newStart) => texts.map((text, index) => ({ kind: 'context', old: { number: oldStart + index, text, at: -1 }, fresh: { number: newStart + index, text, at: -1 } }));
+
+/** One hunk as a table. @param {Hunk} hunk @param {string} path @param {string} label @param {DiffStyle} style @param {HunkMarks} marks
+ * @param {ShownLines} shown */
+export function hunkTable(hunk, path, label, style, marks, shown) {
+  const { above, below, old_start: oldStart, new_start: newStart } = hunk;
+  const without = (/** @type {string} */ kind) => hunk.lines.filter((line) => line.kind !== kind).length;
+  const rows = [...rowsAround(above.slice(above.length - shown.above), oldStart - shown.above, newStart - shown.above),
+    ...pairedRows({ ...hunk, lines: hunk.lines.slice(0, shown.lines) }, style.hidesSpace),
+    ...rowsAround(below.slice(0, shown.below), oldStart + without('added'), newStart + without('removed'))];
+  const colours = coloured(hunk, path);
+  const first = { old: oldStart - above.length, fresh: newStart - above.length };
+  /** @type {Tokens} */
+  const tokens = (version, side) => colours?.[version][side.number - first[version]];
   return html`<table class="diff ${style.isSplit ? 'split' : 'unified'}" aria-label=${label}><tbody>${style.isSplit
-    ? split(rows, marks) : unified(rows, marks)}</tbody></table>`;
+    ? split(rows, marks, tokens) : unified(rows, marks, tokens)}</tbody></table>`;
 }
 
 /** @param {Hunk} hunk */

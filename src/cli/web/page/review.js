@@ -18,6 +18,8 @@ import { onceDrawn, redraw } from './redraw.js';
 const FOLDED_LINES = 1500;
 /** Number of lines of a hunk, and of files, that are shown at first, and more by request. */
 const LINES_SHOWN = 600;
+/** Number of lines around a hunk that a press shows. */
+const CONTEXT_LINES = 20;
 const FILES_SHOWN = 200;
 const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', deleted: 'removed', changed: '', refused: '' });
 
@@ -45,18 +47,19 @@ export class Review {
     this.cursor = { path: '', hunk: 0, at: -1 };
     this.isWriting = false;
     this.filesShown = FILES_SHOWN;
-    /** The number of lines that are shown of each hunk, if more than at first. @type {Map<Hunk, number>} */
+    /** The lines that are shown of each hunk and around it, if more than at first. @type {Map<Hunk, import('./diff.js').ShownLines>} */
     this.linesShown = new Map();
   }
 
   /** @param {Hunk} hunk */
   shownLines(hunk) {
-    return this.linesShown.get(hunk) ?? LINES_SHOWN;
+    return this.linesShown.get(hunk) ?? { lines: LINES_SHOWN, above: 0, below: 0 };
   }
 
-  /** @param {Hunk} hunk */
-  showMore(hunk) {
-    this.linesShown.set(hunk, this.shownLines(hunk) + LINES_SHOWN);
+  /** @param {Hunk} hunk @param {'lines' | 'above' | 'below'} where @param {number} count */
+  showMore(hunk, where, count) {
+    const shown = this.shownLines(hunk);
+    this.linesShown.set(hunk, { ...shown, [where]: Math.min(shown[where] + count, hunk[where].length) });
     redraw();
   }
 
@@ -103,7 +106,7 @@ export class Review {
     const { file, hunk } = this.current();
     if (!file || !hunk) return this.stepHunk(1);
     const at = this.cursor.at + by;
-    if (at >= this.shownLines(hunk) && at < hunk.lines.length) this.showMore(hunk);
+    if (at >= this.shownLines(hunk).lines && at < hunk.lines.length) this.showMore(hunk, 'lines', LINES_SHOWN);
     if (at >= 0 && at < hunk.lines.length) return this.moveTo(file.path, this.cursor.hunk, at, false);
     return this.stepHunk(by);
   }
@@ -240,13 +243,19 @@ function hunkSection(review, file, hunk, index, choices) {
     const row = event.target.closest('tr[data-at]');
     if (!row || String(getSelection())) return;
     const at = Number(row.getAttribute('data-at'));
+    if (at < 0) return;
     review.moveTo(file.path, index, at, false);
     if (event.target.closest('.ln')) review.comment();
   };
   const isSelected = choices?.hasHunk(file, hunk) ?? false;
   const label = `Hunk ${index + 1} of ${file.hunks.length} of ${file.path}`;
+  const shown = review.shownLines(hunk);
+  const aroundButton = (/** @type {'above' | 'below'} */ where) => {
+    const count = Math.min(CONTEXT_LINES, hunk[where].length - shown[where]);
+    return count > 0 && shown.lines >= hunk.lines.length ? html`<button class="button small quiet" @click=${() => review.showMore(hunk, where, count)}>${counted(count, 'more line')} ${where}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></button>` : nothing;
+  };
   return html`<section class="hunk ${isCurrent ? 'current' : ''} ${choices && !isSelected ? 'skipped' : ''}" tabindex="-1" aria-label=${label}>
-    <header class="hunk-head"><code>${hunkHeader(hunk)}</code><span class="grow"></span>
+    <header class="hunk-head"><code>${hunkHeader(hunk)}</code>${aroundButton('above')}<span class="grow"></span>
       <button class="button small quiet" @click=${() => {
         const at = isCurrent ? review.cursor.at : Math.max(0, hunk.lines.findIndex((line) => line.kind !== 'context'));
         review.moveTo(file.path, index, at, false);
@@ -255,10 +264,10 @@ function hunkSection(review, file, hunk, index, choices) {
       ${choices ? html`<label class="check"><input type="checkbox" class="hunk-choice" .checked=${isSelected} ?disabled=${!choices.isOpen || !isApplicable(file)}
         @change=${(/** @type {Event} */ event) => choices.setHunk(file, hunk, /** @type {HTMLInputElement} */ (event.target).checked)}>
         ${isSelected ? 'selected' : 'skipped'}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></label>` : nothing}</header>
-    <div class="hunk-body" @click=${click}>${hunkTable(hunk, label, { ...diffStyle, isSplit: diffStyle.isSplit && !narrowScreen.matches },
-      { cursor: isCurrent ? review.cursor.at : null, after }, review.shownLines(hunk))}</div>
-    ${hunk.lines.length > review.shownLines(hunk) ? html`<p class="pad"><button class="button small" @click=${() => review.showMore(hunk)}>Show more of ${hunk.lines.length} lines</button></p>`
-      : nothing}</section>`;
+    <div class="hunk-body" @click=${click}>${hunkTable(hunk, file.path, label, { ...diffStyle, isSplit: diffStyle.isSplit && !narrowScreen.matches },
+      { cursor: isCurrent ? review.cursor.at : null, after }, shown)}</div>
+    ${hunk.lines.length > shown.lines ? html`<p class="pad"><button class="button small" @click=${() => review.showMore(hunk, 'lines', LINES_SHOWN)}>Show more of ${hunk.lines.length} lines</button></p>`
+      : html`<p class="hunk-more">${aroundButton('below')}</p>`}</section>`;
 }
 
 /** @param {Review} review @param {DiffFile} file @param {number} index @param {Choices | null} choices */
