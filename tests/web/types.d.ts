@@ -56,13 +56,19 @@ type Question = {id?: string, kind: string, text?: string, check?: string,
 type RunRow = {id: string, session: string | null, pipeline: string | null, task: string, state: string, agents: string[],
   started: string | null, duration_ms: number | null, tokens: number, cost_usd: number | null,
   outcome: string | null, winner?: string | null, live: boolean, resumable: boolean};
-type BatchRow = {id: string, tasks: string, began: string, cells: number, finished: number, is_cancelled: boolean};
+type Estimate = {value: number, low: number, high: number};
+type Figures = {batch: string, team: string, tasks: number, pass_at_1: Record<string, Estimate>, selected: Estimate | null, best: Estimate | null,
+  votes_alone: Estimate | null, checks_alone: Estimate | null, selection_efficiency: Estimate | null, cost_usd: Estimate | null,
+  cost_usd_of_success: Estimate | null, tokens_of_success: Estimate | null, minutes_of_success: Estimate | null,
+  selection_share: number | null, presentation_share: number | null};
+type ComparisonReply = {batches: Figures[], differences: {first: string, second: string, sentences: string[], only_first: string[], only_second: string[]}[]};
+type BatchRow = {id: string, tasks: string, team: string, began: string, cells: number, finished: number, is_cancelled: boolean};
 type BatchCell = {id: string, state: string, attempts: number, host: string | null, run: string | null, reason?: string | null,
   since?: string | null, success?: boolean, checks?: string, tags?: string[], winner?: string | null, cost_usd?: number,
   cost_is_complete?: boolean, duration_ms?: number, files?: number};
 type TagRow = {tag: string, cells: number, successes: number, completed: number, partial: number, failed: number,
   cost_usd: number, cost_is_complete: boolean, p50_ms: number, p95_ms: number, winners: Record<string, number>};
-type BatchReply = {id: string, tasks: string, began: string, counts: Record<string, number>,
+type BatchReply = {id: string, tasks: string, team: string, began: string, counts: Record<string, number>,
   money: {limit_usd: number | null, spent_usd: number}, is_cancelled: boolean,
   rows: TagRow[], more_rows: number,
   cells: BatchCell[], matching: number};

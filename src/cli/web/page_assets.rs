@@ -44,6 +44,7 @@ const ASSETS: &[PageAsset] = page_assets![
     "batches.js",
     "comments.js",
     "compare.js",
+    "comparison.js",
     "composer.js",
     "cost.js",
     "delivery.js",

@@ -1,11 +1,12 @@
-// The batches of the directory, and one of them: its counts and money, the table by tag, and
-// its cells in pages, of which each leads to its run. A batch is asked for again while cells are open.
+// The batches of the directory, and one of them: its counts and money, the table by tag, how it compares
+// with another one, and its cells in pages, of which each leads to its run. A batch is asked for again while cells are open.
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query } from './api.js';
 import { empty, numberCell, state, whenLoaded } from './elements.js';
 import { counted, duration, moment, money } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
+import { lazily } from './lazily.js';
 import { forget, load, refresh } from './redraw.js';
 import { hrefTo, replaceParams, runHref } from './router.js';
 
@@ -36,7 +37,7 @@ function cellState(name) {
 /** @param {BatchRow} batch */
 const batchRow = (batch) => html`<tr>
   <td class="cell-state">${batch.is_cancelled ? state('wait', 'cancelled') : batch.finished >= batch.cells ? state('done', 'finished') : state('work', 'open')}</td>
-  <td class="cell-task"><a class="batch-link" href=${hrefTo(['batches', batch.id])}><bdi>${batch.tasks}</bdi></a><span class="muted sub">${batch.id}</span></td>
+  <td class="cell-task"><a class="batch-link" href=${hrefTo(['batches', batch.id])}><bdi>${batch.tasks}</bdi></a><span class="muted sub"><bdi>${batch.team}</bdi> · ${batch.id}</span></td>
   ${numberCell('Started', moment(batch.began))}${numberCell('Finished', `${batch.finished} of ${counted(batch.cells, 'cell')}`)}</tr>`;
 
 function allBatches() {
@@ -99,6 +100,19 @@ function head({ counts, money: budget, is_cancelled: isCancelled }) {
       ${isCancelled ? state('wait', 'cancelled') : nothing}</div>`;
 }
 
+/** The choice of a batch to compare with, and the comparison. @param {Route} route */
+function comparison(route) {
+  const id = route.parts[1];
+  const other = route.params.get('with');
+  const path = `/api/batches/${encodeURIComponent(id)}/comparison${query({ with: other })}`;
+  /** @type {BatchRow[]} */
+  const others = (load('/api/batches', () => get('/api/batches')).value?.batches ?? []).filter((/** @type {BatchRow} */ batch) => batch.id !== id);
+  if (!others.length) return nothing;
+  return html`<section class="stack"><div class="bar"><h2>Comparison</h2><label>with <select class="input" @change=${(/** @type {Event} */ event) => replaceParams(route, { with: valueOf(event) })}>
+      <option value="">no other batch</option>${others.map((batch) => html`<option value=${batch.id} ?selected=${batch.id === other}>${batch.team} · ${batch.tasks} · ${moment(batch.began)}</option>`)}</select></label></div>
+    ${other ? whenLoaded(load(path, () => get(path)), 'the comparison', (reply) => lazily('comparison', () => import('./comparison.js'), (module) => module.comparisonView(reply)), () => forget(path)) : nothing}</section>`;
+}
+
 /** @param {Route} route */
 function oneBatch(route) {
   const id = route.parts[1];
@@ -114,8 +128,8 @@ function oneBatch(route) {
   const isOpen = batch && !batch.is_cancelled && batch.counts.completed + batch.counts.partial + batch.counts.failed < batch.counts.cells;
   if (isOpen) readAgain(path);
   const again = () => forget(path);
-  return html`<div class="page stack"><div class="bar"><h1 tabindex="-1">${id}</h1><bdi class="muted">${batch?.tasks}</bdi><span class="grow"></span><a href="#/batches">All batches</a></div>
-    ${batch ? html`${head(batch)}${tagTable(batch)}` : nothing}
+  return html`<div class="page stack"><div class="bar"><h1 tabindex="-1">${id}</h1><bdi class="muted">${batch?.tasks} · ${batch?.team}</bdi><span class="grow"></span><a href="#/batches">All batches</a></div>
+    ${batch ? html`${head(batch)}${tagTable(batch)}${comparison(route)}` : nothing}
     <section class="stack"><div class="bar"><h2>Cells</h2>
       <select class="input" aria-label="State" @change=${(/** @type {Event} */ event) => change({ state: valueOf(event) })}>
         <option value="">all that were begun</option>${STATES.filter(([name]) => name !== 'waiting').map(([name, , words]) => html`<option value=${name} ?selected=${shown.state === name}>${words}</option>`)}</select>

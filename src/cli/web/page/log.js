@@ -4,7 +4,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { get, query, runPath } from './api.js';
 import { empty, failure, icon, loading } from './elements.js';
-import { clock, duration, money, tokens } from './format.js';
+import { clock, counted, duration, money, tokens } from './format.js';
 import { leaveOnEscape, moveFocus, onKey, valueOf } from './keys.js';
 import { redraw } from './redraw.js';
 
@@ -115,6 +115,9 @@ function windowOf(stream) {
   return shownWindow;
 }
 
+/** The answers to a question for approval. @type {Record<string, string>} */
+const APPROVALS = { once: 'is allowed once', session: 'is allowed for the run', no: 'is denied' };
+
 /** What an event says, in a line. @param {LogEvent} event @returns {any} */
 function summary(event) {
   switch (event.type) {
@@ -126,7 +129,8 @@ function summary(event) {
     case 'model_request_finished': return `${event.model}: ${tokens(event.input_tokens)} in, ${tokens(event.output_tokens)} out, ${money(event.cost_usd)}, ${duration(event.elapsed_ms)}`;
     case 'tool_called': case 'native_tool_call': return [event.tool, event.arguments ?? event.detail, event.denied].filter(Boolean).join(' ');
     case 'tool_finished': return `${event.tool} ${event.denied ? 'denied' : event.success ? 'succeeded' : 'failed'}: ${event.summary ?? ''}`;
-    case 'approval': return `${event.tool}: ${event.answer ?? 'waits'} - ${(event.effects ?? []).join('; ')}`;
+    case 'approval': return `${event.tool} ${APPROVALS[event.answer] ?? event.answer ?? 'waits for approval'}: ${(event.effects ?? []).join('; ')}`;
+    case 'plan_updated': return `${(event.entries ?? []).filter((/** @type {PlanEntry} */ { status }) => status === 'completed').length} of ${counted(event.entries?.length ?? 0, 'step')} done`;
     case 'answered': return `${event.label}: ${event.content ?? ''}`;
     case 'voted': return `for ${event.candidate} (${event.label}): ${event.reason ?? ''}`;
     case 'submission_rejected': return event.reason ?? '';

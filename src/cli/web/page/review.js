@@ -252,7 +252,7 @@ function hunkSection(review, file, hunk, index, choices) {
   const shown = review.shownLines(hunk);
   const aroundButton = (/** @type {'above' | 'below'} */ where) => {
     const count = Math.min(CONTEXT_LINES, hunk[where].length - shown[where]);
-    return count > 0 && shown.lines >= hunk.lines.length ? html`<button class="button small quiet" @click=${() => review.showMore(hunk, where, count)}>${counted(count, 'more line')} ${where}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></button>` : nothing;
+    return count > 0 && shown.lines >= hunk.lines.length ? html`<button class="button small quiet" @click=${() => review.showMore(hunk, where, count)}>Show ${counted(count, 'more line')} ${where}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></button>` : nothing;
   };
   return html`<section class="hunk ${isCurrent ? 'current' : ''} ${choices && !isSelected ? 'skipped' : ''}" tabindex="-1" aria-label=${label}>
     <header class="hunk-head"><code>${hunkHeader(hunk)}</code>${aroundButton('above')}<span class="grow"></span>
