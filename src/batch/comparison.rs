@@ -61,6 +61,8 @@ pub struct BatchFigures {
     pub team: String,
     /// Tasks with a result.
     pub tasks: usize,
+    /// The tasks that were not judged although others were; they are left out.
+    pub unjudged: Vec<CellId>,
     /// The share of tasks that are solved by what was delivered (selected@N).
     pub selected: Option<Estimate>,
     /// The share of the candidates of each model that are good (pass@1), over the tasks.
@@ -134,8 +136,10 @@ pub struct ComparedBatch {
     pub batch: String,
     /// The config of its team.
     pub team: String,
-    /// Its cells that have a result.
-    pub cells: Vec<ComparedCell>,
+    /// Its cells that have a result; if any is judged, those that are.
+    cells: Vec<ComparedCell>,
+    /// The others.
+    unjudged: Vec<CellId>,
 }
 
 impl ComparedCell {
@@ -196,17 +200,19 @@ impl ComparedCell {
 }
 
 impl ComparedBatch {
-    /// Removes the cells without a verdict if others are judged, and returns their ids.
-    pub fn remove_unjudged(&mut self) -> Vec<CellId> {
+    /// Creates a batch with these cells that have a result.
+    pub fn new(batch: String, team: String, cells: Vec<ComparedCell>) -> Self {
         let is_judged = |cell: &ComparedCell| cell.worth.judged.is_some();
-        if !self.cells.iter().any(is_judged) {
-            return Vec::new();
-        }
-        let (judged, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.cells)
+        let has_judge = cells.iter().any(is_judged);
+        let (cells, others): (Vec<_>, Vec<_>) = cells
             .into_iter()
-            .partition(is_judged);
-        self.cells = judged;
-        others.into_iter().map(|cell| cell.result.id).collect()
+            .partition(|cell| is_judged(cell) || !has_judge);
+        Self {
+            batch,
+            team,
+            cells,
+            unjudged: others.into_iter().map(|cell| cell.result.id).collect(),
+        }
     }
 
     /// Returns what the batch shows of its team.
@@ -246,6 +252,7 @@ impl ComparedBatch {
             batch: self.batch.clone(),
             team: self.team.clone(),
             tasks: cells.len(),
+            unjudged: self.unjudged.clone(),
             selected: estimate_mean(cells, |cell| Some(solved(cell))),
             pass_at_1: pass_at_1.collect(),
             best: estimate_mean(cells, ComparedCell::best),

@@ -317,7 +317,13 @@ fn a_config_is_edited_as_text_and_replaced_only_if_it_is_the_one_that_was_opened
 
     let outside = format!("{text}orchestrator:\n  context_paths: [{{path: /usr/share}}]\n");
     check_reply(
-        &send_text(&server, "save", ".massgen/config.yaml", &outside, &json!({})),
+        &send_text(
+            &server,
+            "save",
+            ".massgen/config.yaml",
+            &outside,
+            &json!({}),
+        ),
         400,
         "outside this directory",
     );

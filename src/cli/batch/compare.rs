@@ -15,7 +15,7 @@ use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::text::{count_noun, escape_line};
-use crate::world::store::batches::{BatchDir, BatchRecord};
+use crate::world::store::batches::BatchDir;
 
 /// The largest number of differing tasks that are named; JSON has all.
 const NAMED_TASKS_MAX: usize = 20;
@@ -26,21 +26,22 @@ pub(super) fn compare(
     arguments: &BatchCompareArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let mut batches = Vec::new();
-    for name in &arguments.batches {
-        let (batch, record) = open_batch_and_record(name, host, output)?;
-        let mut compared = read_batch(&batch, &record)?;
-        for cell in compared.remove_unjudged() {
-            output.warning(&format!(
-                "cell `{cell}` of {} was not judged and is left out: \
-                 its `output.txt` says why",
-                compared.batch
-            ));
-        }
-        batches.push(compared);
+    let batches = arguments.batches.iter();
+    let batches = batches.map(|name| Ok(open_batch_and_record(name, host, output)?.0));
+    let comparison = BatchComparison::read(&batches.collect::<Result<Vec<_>>>()?)?;
+    for unjudged in comparison
+        .figures
+        .iter()
+        .filter(|figures| !figures.unjudged.is_empty())
+    {
+        let cells: Vec<&str> = unjudged.unjudged.iter().map(CellId::as_str).collect();
+        output.warning(&format!(
+            "{} of {} were not judged and are left out (`output.txt` of a cell says why): {}",
+            count_noun(cells.len(), "cell"),
+            unjudged.batch,
+            cells.join(", ")
+        ));
     }
-    name_teams_apart(&mut batches);
-    let comparison = BatchComparison::new(&batches);
     if arguments.json {
         output.result(&format!("{}\n", comparison.to_json()))?;
     } else {
@@ -50,9 +51,10 @@ pub(super) fn compare(
 }
 
 /// Reads the results of a batch with the candidates of its runs.
-pub(crate) fn read_batch(batch: &BatchDir, record: &BatchRecord) -> Result<ComparedBatch> {
+fn read_batch(batch: &BatchDir) -> Result<ComparedBatch> {
+    let record = batch.record()?;
     let mut cells = Vec::new();
-    for id in batch.cell_ids(record)? {
+    for id in batch.cell_ids(&record)? {
         let Some((result, mut run)) = batch.result(&id)? else {
             continue;
         };
@@ -72,11 +74,8 @@ pub(crate) fn read_batch(batch: &BatchDir, record: &BatchRecord) -> Result<Compa
         });
     }
     let config = record.configs.first();
-    Ok(ComparedBatch {
-        batch: batch.name(),
-        team: config.map_or_else(String::new, |config| config.name.clone()),
-        cells,
-    })
+    let team = config.map_or_else(String::new, |config| config.name.clone());
+    Ok(ComparedBatch::new(batch.name(), team, cells))
 }
 
 /// Adds the name of its batch to each team of a name that another one has too.
@@ -97,15 +96,21 @@ pub(crate) struct BatchComparison {
 
 impl BatchComparison {
     /// Compares the batches with the first of them.
-    pub(crate) fn new(batches: &[ComparedBatch]) -> Self {
-        let differences = match batches {
+    ///
+    /// # Errors
+    /// A result cannot be read.
+    pub(crate) fn read(batches: &[BatchDir]) -> Result<Self> {
+        let batches = batches.iter().map(read_batch);
+        let mut batches = batches.collect::<Result<Vec<ComparedBatch>>>()?;
+        name_teams_apart(&mut batches);
+        let differences = match batches.as_slice() {
             [first, others @ ..] => others.iter().map(|other| first.difference(other)).collect(),
             [] => Vec::new(),
         };
-        Self {
+        Ok(Self {
             differences,
             figures: batches.iter().map(ComparedBatch::figures).collect(),
-        }
+        })
     }
 
     /// Returns the comparison for scripts and for the page.

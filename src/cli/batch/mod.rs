@@ -19,7 +19,7 @@ mod cell_delivery;
 mod job;
 mod start_settings;
 mod results;
-mod compare;
+pub(crate) mod compare;
 mod control;
 mod start;
 mod state;

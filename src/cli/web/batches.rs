@@ -14,6 +14,7 @@ use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
 use crate::batch::task::CellId;
 use crate::cli::batch::batches_directory;
+use crate::cli::batch::compare::BatchComparison;
 use crate::cli::batch_report::BatchReport;
 use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::overview::run_blocking;
@@ -98,6 +99,29 @@ pub(super) async fn batch(
     let batch = find_batch(&server, id).await?;
     let _batch_guard = server.lock_batches().await;
     run_blocking(move || batch_json(&batch, &query))
+        .await
+        .map(JsonReply)
+}
+
+/// The query of `GET /api/batches/{id}/comparison`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ComparisonQuery {
+    /// The other batch.
+    with: String,
+}
+
+/// Answers `GET /api/batches/{id}/comparison`: how another batch differs from this one.
+pub(super) async fn comparison(
+    State(server): State<Arc<WebServer>>,
+    Path(id): Path<String>,
+    query: std::result::Result<Query<ComparisonQuery>, QueryRejection>,
+) -> ApiResult {
+    let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
+    let first = find_batch(&server, id).await?;
+    let second = find_batch(&server, query.with).await?;
+    let _batch_guard = server.lock_batches().await;
+    run_blocking(move || Ok(BatchComparison::read(&[first, second])?.to_json()))
         .await
         .map(JsonReply)
 }

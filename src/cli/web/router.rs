@@ -82,6 +82,7 @@ pub(super) fn routes(server: &Arc<WebServer>) -> Router {
         .route("/runs/{id}/continue", post(run_resumption::resume))
         .route("/batches", get(batches::list))
         .route("/batches/{id}", get(batches::batch))
+        .route("/batches/{id}/comparison", get(batches::comparison))
         .route("/config/keys", get(config_form::keys))
         .route("/config/open", post(config_form::open))
         .route("/config/check", post(config_form::check))
