@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::InheritedPaths;
-use crate::orchestrator::hooks::require_programs;
+use crate::orchestrator::program_files::require_hook_programs;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess};
 use crate::text::{count_noun, escape_line, escape_name, single_line};
 
@@ -269,7 +269,7 @@ impl ConfigCheckReport {
 /// Checks what a config needs besides itself: the programs of its hooks and the scripts of its
 /// models.
 fn require_parts(config: &Config, host: &Host) -> Result<()> {
-    require_programs(config, &host.cwd, &host.env)?;
+    require_hook_programs(config, &host.cwd, &host.env)?;
     require_agent_scripts(config, &host.cwd)
 }
 

@@ -39,10 +39,10 @@ use crate::layout::RunLayout;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
-use crate::orchestrator::environments::HostEnvironment;
 use crate::orchestrator::execution::{
     RunContext, RunExecution, RunOutputPaths, RunRequest, ShutdownSignal, new_run_name,
 };
+use crate::orchestrator::process_specs::HostEnvironment;
 use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::orchestrator::{ModelsByAgent, TurnResult};

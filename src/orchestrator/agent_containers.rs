@@ -5,8 +5,9 @@ use std::thread;
 
 use crate::config::docker::DockerConfig;
 use crate::error::{Error, Result};
-use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment};
 use crate::orchestrator::grants;
+use crate::orchestrator::process_specs::EnvironmentSpec;
+use crate::orchestrator::process_specs::HostEnvironment;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::reachable_paths;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;

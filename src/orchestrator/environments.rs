@@ -4,19 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::code_mode::language::ProgramDialect;
-use crate::config::ToolFilter;
 use crate::config::command_line::{CommandLineConfig, Privilege};
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
-use crate::config::machine_policy::MachinePolicy;
-use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 use crate::layout::RunLayout;
 use crate::orchestrator::agent_containers::{build_container, connect_engine, on_separate_thread};
 use crate::orchestrator::grants;
+use crate::orchestrator::process_specs::{
+    CodeModeSpec, EnvironmentSpec, HostEnvironment, SubagentProgramSpec,
+};
 use crate::orchestrator::program_files::{exclude_agent_directories, without_agent_paths};
 use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
@@ -26,7 +25,7 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, San
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::sandbox::container_owner::{ContainerOrigin, ContainerOwner};
+use crate::world::sandbox::container_owner::ContainerOrigin;
 use crate::world::sandbox::docker::container::ContainerWork;
 use crate::world::sandbox::docker::server_container::ServerContainers;
 use crate::world::sandbox::exec_backend::ExecBackend;
@@ -35,26 +34,7 @@ use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentCo
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
-use crate::world::store::sandboxes::{SandboxDirs, SessionSandboxes, TurnContainer};
-
-/// Facts about the massgen process that commands depend on.
-#[derive(Clone, Debug)]
-pub struct HostEnvironment {
-    /// The executable that is started as the sandbox helper.
-    pub executable: AbsPath,
-    /// The directory that the user started massgen in.
-    pub cwd: AbsPath,
-    /// The environment of the process.
-    pub env: BTreeMap<String, String>,
-    /// The variables that a config may pass on.
-    pub variables: ConfigVariables,
-    /// The user's home directory.
-    pub home: Option<AbsPath>,
-    /// The policy of the machine.
-    pub policy: MachinePolicy,
-    /// The directories of the last turn, in an interactive session.
-    pub session_sandboxes: Option<SessionSandboxes>,
-}
+use crate::world::store::sandboxes::{SandboxDirs, TurnContainer};
 
 /// The program of an external agent, ready to be started.
 #[derive(Debug)]
@@ -93,20 +73,6 @@ pub struct AgentEnvironments {
     turn_containers: Vec<TurnContainer>,
 }
 
-/// Processes of an agent, such as its commands, its checks or one of its servers, and what decides
-/// how they run.
-#[derive(Clone, Copy, Debug)]
-pub struct EnvironmentSpec<'a> {
-    /// The agent.
-    pub id: &'a AgentId,
-    /// How the processes run.
-    pub config: &'a CommandLineConfig,
-    /// All grants of the agent.
-    pub grants: &'a [Grant],
-    /// Its workspace.
-    pub workspace: &'a AbsPath,
-}
-
 /// Whether an agent's processes see a private layer over the user's paths at these paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerVisibility {
@@ -114,50 +80,6 @@ pub enum LayerVisibility {
     Shown,
     /// Some see the user's own files there.
     Hidden,
-}
-
-impl<'a> EnvironmentSpec<'a> {
-    /// Returns the privilege of the processes.
-    pub fn privilege(self) -> Privilege {
-        Privilege::of(&self.config.env, &self.config.network)
-    }
-
-    /// Returns the owner of a container of the agent, with these variables of the config.
-    pub(super) fn container_owner(
-        self,
-        origin: ContainerOrigin<'a>,
-        config_env: &'a BTreeMap<String, String>,
-    ) -> ContainerOwner<'a> {
-        ContainerOwner {
-            agent: self.id,
-            origin,
-            workspace: self.workspace,
-            limits: &self.config.limits,
-            config_env,
-        }
-    }
-}
-
-/// An agent in code mode.
-#[derive(Clone, Copy, Debug)]
-pub struct CodeModeSpec<'a> {
-    /// The agent, and how its programs run.
-    pub environment: EnvironmentSpec<'a>,
-    /// The language of the programs.
-    pub dialect: ProgramDialect,
-    /// The tools that they may call.
-    pub tools: &'a ToolFilter,
-}
-
-/// An external agent that may work as subagents of an agent.
-#[derive(Clone, Copy, Debug)]
-pub struct SubagentProgramSpec<'a> {
-    /// Its index among the models for subagents, counted from 0.
-    pub index: usize,
-    /// The external agent.
-    pub program: &'a ExternalAgentConfig,
-    /// The agent that starts the subagents, and how their program runs.
-    pub environment: EnvironmentSpec<'a>,
 }
 
 /// The processes that need environments.

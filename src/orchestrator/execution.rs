@@ -21,7 +21,7 @@ use crate::layout::{RunLayout, RunName};
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
 use crate::orchestrator::completed_turn::{CompletedTurn, ReplyRecordings, TurnRecords};
-use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
+use crate::orchestrator::environments::AgentEnvironments;
 use crate::orchestrator::event_sinks::EventSinks;
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::HookRunContext;
@@ -30,6 +30,7 @@ use crate::orchestrator::memory::{
     turn_history,
 };
 use crate::orchestrator::overlays::OverlayFactory;
+use crate::orchestrator::process_specs::HostEnvironment;
 use crate::orchestrator::record_context::{RecordContext, RunInvocation};
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::resumed_turn::{

@@ -24,14 +24,12 @@ use crate::orchestrator::grants::{first_write_tree, permission_manager, real_pat
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::overlays::OverlayPurpose;
 use crate::orchestrator::review::{self, DeliveryHooks, DeliverySettings, PresentationState};
-use crate::orchestrator::run_blocking;
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Phase};
 use crate::prompts::TaskPrompt;
 use crate::text::single_line;
-use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
 use crate::world::access::verdict::PermitError;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
@@ -40,6 +38,7 @@ use crate::world::exec::fingerprint::{HASHED_BYTES_MAX, fingerprint};
 use crate::world::exec::tool_result::{ActionOutcome, Observation};
 use crate::world::io::event_sink::QueuedEvent;
 use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::io::run_blocking;
 use crate::world::io::tree_changes::WatchedTrees;
 use crate::world::sandbox::overlay::WriteOverlay;
 
@@ -666,27 +665,6 @@ fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange>
     }
     let kind = ChangeKind::Failed { reason: content };
     vec![FileChange::new(root, kind)]
-}
-
-/// Returns the call that copies the content of a directory, without its subdirectories `left_out`,
-/// over that of another.
-pub(super) fn copy_all_call(
-    from: &AbsPath,
-    to: &RealPath,
-    left_out: impl IntoIterator<Item = &'static str>,
-) -> Option<ToolCall> {
-    Some(ToolCall::CopyFilesBatch {
-        source: UserPath::parse(from.as_path().to_str()?).ok()?,
-        destination: UserPath::parse(to.as_path().to_str()?).ok()?,
-        selection: FileSelection {
-            include: vec!["*".to_owned()],
-            exclude: left_out
-                .into_iter()
-                .map(|name| format!("{name}/*"))
-                .collect(),
-        },
-        existing: ExistingTarget::Overwrite,
-    })
 }
 
 /// Returns whether the change was made, or not made because the user changed or declined it.

@@ -26,13 +26,13 @@ use crate::orchestrator::final_delivery::{
 };
 use crate::orchestrator::overlays::OverlayPurpose;
 use crate::orchestrator::review::PresentationState;
-use crate::orchestrator::run_blocking;
 use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::permissions::grant::Phase;
 use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, CandidateVotes, TaskPrompt};
 use crate::world::access::gate::Gate;
 use crate::world::io::event_sink::QueuedEvent;
+use crate::world::io::run_blocking;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 

@@ -22,6 +22,7 @@ use crate::permissions::path_rules::{PathGlob, PathRule};
 use crate::permissions::protected::{ENV_NAME, PROTECTED_NAMES};
 use crate::prompts::DescribedPath;
 use crate::text::join_with_commas;
+use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
 use crate::world::git::ownership::{LinkedRepository, linked_repository, worktrees_inside};
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 use crate::world::io::project_link::UserLocation;
@@ -650,6 +651,27 @@ pub fn first_write_tree(grants: &[Grant]) -> Option<&RealPath> {
 /// Creates the permission manager of a gate for one phase.
 pub fn permission_manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
     PathPermissionManager::new(grants.to_vec(), phase)
+}
+
+/// Returns the call that copies the content of a directory, without its subdirectories `left_out`,
+/// over that of another.
+pub(super) fn copy_all_call(
+    from: &AbsPath,
+    to: &RealPath,
+    left_out: impl IntoIterator<Item = &'static str>,
+) -> Option<ToolCall> {
+    Some(ToolCall::CopyFilesBatch {
+        source: UserPath::parse(from.as_path().to_str()?).ok()?,
+        destination: UserPath::parse(to.as_path().to_str()?).ok()?,
+        selection: FileSelection {
+            include: vec!["*".to_owned()],
+            exclude: left_out
+                .into_iter()
+                .map(|name| format!("{name}/*"))
+                .collect(),
+        },
+        existing: ExistingTarget::Overwrite,
+    })
 }
 
 #[cfg(test)]

@@ -1,53 +1,26 @@
-//! The user's hooks in a run: checks that they can run and that no agent can write to them, reports
-//! their runs as events, and collects their verdicts on answers, votes and deliveries.
+//! The user's hooks in a run: reports their runs as events, and collects their verdicts on answers,
+//! votes and deliveries.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::slice;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::parse::parse;
-use crate::config::Config;
 use crate::delivery::plan::DeliveryPlan;
-use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event, ToolEvent};
 use crate::hooks::answer::HookFailure;
 use crate::hooks::request::{HookFile, HookSubject};
 use crate::hooks::verdict::{HookOutcome, HookVerdict};
-use crate::hooks::{Hook, HookList};
 use crate::id::{AgentId, AnswerLabel};
-use crate::mentions::LookupResult;
-use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::program_files::{
-    IMPORTING_HOOK_EXTENSIONS, find_writer_on_way, hook_files, program_in_search_path,
-    reject_writable,
-};
-use crate::orchestrator::team::TeamMember;
-use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
-use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::event_sink::QueuedEvent;
-use crate::world::io::files::inspect;
-use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::overlay::WriteOverlay;
 
 /// Maximum length of commands, reasons and inputs in events, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
-/// The shell's builtins.
-const BUILTINS: &[&str] = &[
-    ".", ":", "[", "[[", "alias", "builtin", "cd", "command", "declare", "echo", "eval", "exec",
-    "exit", "export", "false", "getopts", "hash", "kill", "let", "local", "mapfile", "printf",
-    "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times",
-    "trap", "true", "type", "typeset", "ulimit", "umask", "unset", "wait",
-];
-/// The extension of Python scripts.
-const PYTHON_EXTENSION: &str = "py";
-
 /// Context for reports about hooks in a run.
 #[derive(Clone, Debug)]
 pub struct HookRunContext {
@@ -143,97 +116,6 @@ fn describe_outcome(outcome: &HookOutcome) -> (&'static str, Option<String>, Opt
             )
         }
     }
-}
-
-/// Rejects hooks that cannot run or that an agent can write to, before any model is paid.
-pub fn validate(members: &[TeamMember], base: &AbsPath, host: &HostEnvironment) -> Result<()> {
-    let hooks = || members.iter().flat_map(|member| member.config.hooks.iter());
-    let Some(first_hook) = hooks().next() else {
-        return Ok(());
-    };
-    let is_broad = host.home.as_ref().is_some_and(|home| home.is_within(base));
-    if is_broad || *base == AbsPath::root() {
-        let message = format!(
-            "hook `{}` would have access to all of `{base}`",
-            single_line(&first_hook.command, SHOWN_CHARS_MAX)
-        );
-        return Err(Error::new(ErrorKind::Config, message)
-            .with_hint("start massgen in a project directory"));
-    }
-    for hook in hooks() {
-        require_program(hook, base, &host.env)?;
-        let name = program_name(hook);
-        let searched_program =
-            name.and_then(|name| program_in_search_path(&[name], &host.env, members));
-        let mut files = hook_files(&hook.command, base)
-            .into_iter()
-            .chain(searched_program);
-        files.try_for_each(|path| {
-            reject_writable(&hook.command, &path, members, IMPORTING_HOOK_EXTENSIONS)
-        })?;
-    }
-    Ok(())
-}
-
-/// Rejects a config with a hook whose program is known and does not exist.
-pub fn require_programs(
-    config: &Config,
-    base: &AbsPath,
-    env: &BTreeMap<String, String>,
-) -> Result<()> {
-    let mut hooks = config.agents.iter().flat_map(|agent| agent.hooks.iter());
-    hooks.try_for_each(|hook| require_program(hook, base, env))
-}
-
-/// Returns the name of the program that a hook starts first, if it is known.
-fn program_name(hook: &Hook) -> Option<String> {
-    let line = parse(&hook.command);
-    let name = line.commands.first()?.name()?;
-    let is_program = line.unparsed_reason.is_none() && !BUILTINS.contains(&name.as_str());
-    is_program.then_some(name)
-}
-
-fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -> Result<()> {
-    let Some(name) = program_name(hook) else {
-        return Ok(());
-    };
-    let is_installed = if name.contains('/') {
-        let path = AbsPath::resolve(base, &name);
-        matches!(
-            inspect(&path),
-            LookupResult::File | LookupResult::Unreadable
-        )
-    } else {
-        let search_path = env.get("PATH").map(String::as_str).unwrap_or_default();
-        find_program(slice::from_ref(&name), search_path, None).is_ok()
-    };
-    if is_installed {
-        return Ok(());
-    }
-    let command = single_line(&hook.command, SHOWN_CHARS_MAX);
-    let message = format!("program `{name}` of the hook `{command}` not found");
-    Err(Error::new(ErrorKind::Config, message).with_hint(
-        "install it, or correct `hooks`; relative paths start at the directory in which massgen is \
-         started",
-    ))
-}
-
-/// Returns the directories from which the Python scripts that `hooks` name may import modules: their
-/// own, where no agent may write to them.
-pub fn import_directories(
-    hooks: &HookList,
-    base: &AbsPath,
-    members: &[TeamMember],
-) -> BTreeSet<AbsPath> {
-    let files = hooks
-        .iter()
-        .flat_map(|hook| hook_files(&hook.command, base));
-    let files = files.filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))));
-    let scripts =
-        files.filter(|path| path.as_path().extension() == Some(PYTHON_EXTENSION.as_ref()));
-    let directories = scripts.filter_map(|path| path.parent());
-    let is_safe = |directory: &AbsPath| matches!(find_writer_on_way(members, directory), Ok(None));
-    directories.filter(is_safe).collect()
 }
 
 /// Events, other than calls, that hooks are asked about.

@@ -2,42 +2,6 @@
 //! if the config asks for it, an evaluation after which the turn may start again. It carries out
 //! what `ballot` decides, and contains no rules itself.
 
-pub mod approvals;
-pub mod execution;
-mod completed_turn;
-pub mod record_context;
-pub mod coordination;
-pub mod coordination_result;
-pub mod recorded_messages;
-pub mod replay_order;
-pub mod delivery_rows;
-pub mod final_delivery;
-pub mod final_phase;
-mod selection;
-mod setup;
-mod baseline;
-pub mod check_runner;
-pub mod openings;
-pub mod grants;
-mod judge;
-mod run_directories;
-pub mod hooks;
-pub(crate) mod program_files;
-mod record_sync;
-mod event_sinks;
-pub mod resumed_turn;
-pub mod review;
-pub mod environments;
-pub mod agent_containers;
-mod private_names;
-mod attempts;
-pub mod snapshots;
-pub mod memory;
-mod run_notices;
-pub mod team;
-pub mod overlays;
-mod preparation;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -84,6 +48,43 @@ use crate::spending::ledger::BudgetLedger;
 use crate::text::{count_noun, single_line};
 use crate::tools::workflow;
 use crate::world::io::event_sink::QueuedEvent;
+
+pub mod approvals;
+pub mod execution;
+mod completed_turn;
+pub mod record_context;
+pub mod coordination;
+pub mod coordination_result;
+pub mod recorded_messages;
+pub mod replay_order;
+pub mod delivery_rows;
+pub mod final_delivery;
+pub mod final_phase;
+mod selection;
+mod setup;
+mod baseline;
+pub mod check_runner;
+pub mod openings;
+pub mod grants;
+mod judge;
+mod run_directories;
+pub mod hooks;
+pub mod process_specs;
+pub(crate) mod program_files;
+mod record_sync;
+mod event_sinks;
+pub mod resumed_turn;
+pub mod review;
+pub mod environments;
+pub mod agent_containers;
+mod private_names;
+mod attempts;
+pub mod snapshots;
+pub mod memory;
+mod run_notices;
+pub mod team;
+pub mod overlays;
+mod preparation;
 
 /// Maximum length of a message of the user in a warning, in characters.
 const MESSAGE_CHARS_SHOWN_MAX: usize = 80;
@@ -652,14 +653,6 @@ impl PreparedTurn {
     async fn emit(&self, event: impl Into<Event>) {
         emit(&self.events, event).await;
     }
-}
-
-/// Does blocking work of a run.
-async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let result = tokio::task::spawn_blocking(work).await;
-    result.map_err(|_| Error::bug("a part of the run failed unexpectedly"))?
 }
 
 fn missing_member(number: AgentNumber) -> Error {

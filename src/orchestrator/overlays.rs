@@ -2,29 +2,29 @@
 //! check.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::OnceCell;
 
 use crate::answer_changes::ChangeLayers;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentNumber;
 use crate::layout::RunLayout;
-use crate::orchestrator::run_blocking;
-use crate::orchestrator::setup::TreeSetup;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::git::GitProgram;
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::run_blocking;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::quota::LayerQuota;
-use crate::world::sandbox::overlay::setup::SetupUse;
+use crate::world::sandbox::overlay::setup::{SetupLayers, SetupUse};
 use crate::world::sandbox::overlay::{
     self, LayerOrigin, OverlayAudience, OverlayCleanup, OverlayMethod, OverlayOrigin, OverlaySpec,
     WriteOverlay,
 };
+use crate::world::store::sandboxes::SandboxDirs;
 use crate::world::store::workspace::make_new;
 
 /// If an overlay takes longer than this to open, a note says so.
@@ -276,4 +276,80 @@ impl OverlayFactory {
             }
         })
     }
+}
+
+/// The directory for the home of the command, and that for its overlay.
+const PRIVATE_DIRECTORY: &str = "private";
+
+const OVERLAY_DIRECTORY: &str = "overlay";
+
+/// The setup command of a run.
+#[derive(Debug)]
+pub(super) struct TreeSetup {
+    pub(super) line: String,
+    /// Where directories for what it leaves are created. The kernel accepts no layer inside the tree
+    /// that it lies on, so it is apart from the state directory, which may be in there.
+    parent: AbsPath,
+    /// massgen's state directory.
+    state: AbsPath,
+    /// What it has left, once it has run; `None` if nothing can lie below an overlay. It is removed
+    /// with this.
+    pub(super) left: OnceLock<Option<(SetupLayers, SandboxDirs)>>,
+}
+
+impl TreeSetup {
+    /// Creates the setup with this command line, which has not run.
+    pub(super) fn new(line: String, parent: AbsPath, state: AbsPath) -> Self {
+        Self {
+            line,
+            parent,
+            state,
+            left: OnceLock::new(),
+        }
+    }
+
+    /// Returns what an overlay has to do with it, whose commands have this home directory.
+    pub(super) fn overlay_use<'a>(&'a self, home: Option<&'a AbsPath>) -> SetupUse<'a> {
+        match self.left.get() {
+            Some(Some((layers, _))) => SetupUse::Below(layers, home),
+            Some(None) => SetupUse::RunsInCopy,
+            // The run was stopped before.
+            None => SetupUse::None,
+        }
+    }
+
+    /// Creates the directories for the command and an overlay in `environment`, on which it sees the
+    /// trees that `grants` open for writing.
+    pub(super) fn prepare(
+        &self,
+        grants: &[Grant],
+        environment: &ExecEnvironment,
+    ) -> Result<(SandboxDirs, ExecEnvironment, WriteOverlay)> {
+        if environment.sandbox_level() == SandboxLevel::Off {
+            return Err(setup_error(
+                "it would change your own files, because the sandbox is off",
+            ));
+        }
+        let directories = SandboxDirs::make(&self.parent)?;
+        let directory = directories.setup()?;
+        let environment = environment.for_setup(Some(&directory.join(PRIVATE_DIRECTORY)))?;
+        let overlay = WriteOverlay::open(OverlaySpec {
+            origin: environment.overlay_origin(),
+            directory: &directory.join(OVERLAY_DIRECTORY),
+            grants,
+            state: &self.state,
+            audience: environment.overlay_audience(),
+            copies: 1,
+            quota: None,
+            setup: SetupUse::Runs,
+        })?;
+        let overlay = overlay.filter(WriteOverlay::is_fully_visible);
+        let overlay = overlay.ok_or_else(|| setup_error("commands see no private layer here"))?;
+        Ok((directories, environment, overlay))
+    }
+}
+
+pub(super) fn setup_error(reason: &str) -> Error {
+    let message = format!("the setup command cannot run: {reason}");
+    Error::new(ErrorKind::Environment, message)
 }

@@ -2,24 +2,29 @@
 //! that could rewrite such a program could decide what the agent wants, or use them. In the user's
 //! paths these files are protected; elsewhere no agent may write to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::slice;
 
 use crate::commands::parse::parse;
-use crate::config::AgentConfig;
 use crate::config::command_line::Privilege;
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{
     CWD_PLACEHOLDER, ProgramPlace, ServerDirectory, ServerProgram, ServerTransport,
 };
+use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
-use crate::orchestrator::environments::SubagentProgramSpec;
+use crate::hooks::{Hook, HookList};
+use crate::mentions::LookupResult;
 use crate::orchestrator::grants::permission_manager;
+use crate::orchestrator::process_specs::{HostEnvironment, SubagentProgramSpec};
 use crate::orchestrator::team::TeamMember;
 use crate::path::{AbsPath, RealPath, possible_paths};
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::sandbox_policy::environment::exclude_directories;
-use crate::world::io::files::{find_in_search_path, first_file};
+use crate::text::single_line;
+use crate::world::exec::agent_launcher::find_program;
+use crate::world::io::files::{find_in_search_path, first_file, inspect};
 use crate::world::io::locate::{LocatedPath, locate, places_on_way};
 
 /// The variable with the directories in which programs are looked up.
@@ -463,4 +468,112 @@ fn command_files(command: &[String], directory: &AbsPath) -> Vec<AbsPath> {
 fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     let extension = path.extension().and_then(|name| name.to_str());
     extension.is_some_and(|extension| extensions.contains(&extension))
+}
+
+/// Maximum length of commands of hooks in messages, in characters.
+const COMMAND_CHARS_MAX: usize = 300;
+/// The shell's builtins.
+const BUILTINS: &[&str] = &[
+    ".", ":", "[", "[[", "alias", "builtin", "cd", "command", "declare", "echo", "eval", "exec",
+    "exit", "export", "false", "getopts", "hash", "kill", "let", "local", "mapfile", "printf",
+    "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times",
+    "trap", "true", "type", "typeset", "ulimit", "umask", "unset", "wait",
+];
+
+/// The extension of Python scripts.
+const PYTHON_EXTENSION: &str = "py";
+
+/// Rejects hooks that cannot run or that an agent can write to, before any model is paid.
+pub(crate) fn validate_hooks(
+    members: &[TeamMember],
+    base: &AbsPath,
+    host: &HostEnvironment,
+) -> Result<()> {
+    let hooks = || members.iter().flat_map(|member| member.config.hooks.iter());
+    let Some(first_hook) = hooks().next() else {
+        return Ok(());
+    };
+    let is_broad = host.home.as_ref().is_some_and(|home| home.is_within(base));
+    if is_broad || *base == AbsPath::root() {
+        let message = format!(
+            "hook `{}` would have access to all of `{base}`",
+            single_line(&first_hook.command, COMMAND_CHARS_MAX)
+        );
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("start massgen in a project directory"));
+    }
+    for hook in hooks() {
+        require_program(hook, base, &host.env)?;
+        let name = program_name(hook);
+        let searched_program =
+            name.and_then(|name| program_in_search_path(&[name], &host.env, members));
+        let mut files = hook_files(&hook.command, base)
+            .into_iter()
+            .chain(searched_program);
+        files.try_for_each(|path| {
+            reject_writable(&hook.command, &path, members, IMPORTING_HOOK_EXTENSIONS)
+        })?;
+    }
+    Ok(())
+}
+
+/// Rejects a config with a hook whose program is known and does not exist.
+pub(crate) fn require_hook_programs(
+    config: &Config,
+    base: &AbsPath,
+    env: &BTreeMap<String, String>,
+) -> Result<()> {
+    let mut hooks = config.agents.iter().flat_map(|agent| agent.hooks.iter());
+    hooks.try_for_each(|hook| require_program(hook, base, env))
+}
+
+/// Returns the name of the program that a hook starts first, if it is known.
+fn program_name(hook: &Hook) -> Option<String> {
+    let line = parse(&hook.command);
+    let name = line.commands.first()?.name()?;
+    let is_program = line.unparsed_reason.is_none() && !BUILTINS.contains(&name.as_str());
+    is_program.then_some(name)
+}
+
+fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -> Result<()> {
+    let Some(name) = program_name(hook) else {
+        return Ok(());
+    };
+    let is_installed = if name.contains('/') {
+        let path = AbsPath::resolve(base, &name);
+        matches!(
+            inspect(&path),
+            LookupResult::File | LookupResult::Unreadable
+        )
+    } else {
+        let search_path = env.get("PATH").map(String::as_str).unwrap_or_default();
+        find_program(slice::from_ref(&name), search_path, None).is_ok()
+    };
+    if is_installed {
+        return Ok(());
+    }
+    let command = single_line(&hook.command, COMMAND_CHARS_MAX);
+    let message = format!("program `{name}` of the hook `{command}` not found");
+    Err(Error::new(ErrorKind::Config, message).with_hint(
+        "install it, or correct `hooks`; relative paths start at the directory in which massgen is \
+         started",
+    ))
+}
+
+/// Returns the directories from which the Python scripts that `hooks` name may import modules: their
+/// own, where no agent may write to them.
+pub(crate) fn hook_import_directories(
+    hooks: &HookList,
+    base: &AbsPath,
+    members: &[TeamMember],
+) -> BTreeSet<AbsPath> {
+    let files = hooks
+        .iter()
+        .flat_map(|hook| hook_files(&hook.command, base));
+    let files = files.filter(|path| matches!(locate(path), Ok(LocatedPath::File(_))));
+    let scripts =
+        files.filter(|path| path.as_path().extension() == Some(PYTHON_EXTENSION.as_ref()));
+    let directories = scripts.filter_map(|path| path.parent());
+    let is_safe = |directory: &AbsPath| matches!(find_writer_on_way(members, directory), Ok(None));
+    directories.filter(is_safe).collect()
 }

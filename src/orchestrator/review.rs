@@ -21,7 +21,6 @@ use crate::event::{ApprovalAnswer, InputChannel};
 use crate::id::AgentId;
 use crate::orchestrator::coordination_result::CoordinationEnd;
 use crate::orchestrator::hooks::{HookEventPayload, hook_refusal};
-use crate::orchestrator::run_blocking;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::text::list_first;
@@ -41,6 +40,7 @@ use crate::world::delivery::undo::{
 use crate::world::io::event_sink::{QueuedEvent, wait_until_recorded};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::io::locate::locate;
+use crate::world::io::run_blocking;
 use crate::world::io::tree_changes::WatchedTrees;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::store::delivery_names::names_of;

@@ -2,100 +2,28 @@
 //! every attempt and every check; where nothing can be mounted, in each copy.
 
 use std::future::{Future, pending};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::agent::deadline::RunDeadline;
 use crate::answer_changes::{ChangeLayer, ChangeLayers};
 use crate::check_results::CheckVerdict;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::RunEvent;
+use crate::orchestrator::PreparedTurn;
 use crate::orchestrator::check_runner::{run_command, user_path};
 use crate::orchestrator::grants::{first_write_tree, permission_manager};
-use crate::orchestrator::overlays::OverlayFactory;
-use crate::orchestrator::{PreparedTurn, run_blocking};
-use crate::path::AbsPath;
+use crate::orchestrator::overlays::{OverlayFactory, TreeSetup, setup_error};
 use crate::permissions::grant::{Grant, Phase};
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::tools::call::ToolCall;
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
+use crate::world::io::run_blocking;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
-use crate::world::sandbox::overlay::setup::{SetupLayers, SetupUse};
-use crate::world::sandbox::overlay::{OverlaidTree, OverlayMethod, OverlaySpec, WriteOverlay};
-use crate::world::store::sandboxes::SandboxDirs;
+use crate::world::sandbox::overlay::setup::SetupLayers;
+use crate::world::sandbox::overlay::{OverlaidTree, OverlayMethod, WriteOverlay};
 
 /// The longest time that the command may take, in seconds.
 const SETUP_SECONDS_MAX: u64 = 60 * 60;
-/// The directory for the home of the command, and that for its overlay.
-const PRIVATE_DIRECTORY: &str = "private";
-const OVERLAY_DIRECTORY: &str = "overlay";
-
-/// The setup command of a run.
-#[derive(Debug)]
-pub(super) struct TreeSetup {
-    line: String,
-    /// Where directories for what it leaves are created. The kernel accepts no layer inside the tree
-    /// that it lies on, so it is apart from the state directory, which may be in there.
-    parent: AbsPath,
-    /// massgen's state directory.
-    state: AbsPath,
-    /// What it has left, once it has run; `None` if nothing can lie below an overlay. It is removed
-    /// with this.
-    left: OnceLock<Option<(SetupLayers, SandboxDirs)>>,
-}
-
-impl TreeSetup {
-    /// Creates the setup with this command line, which has not run.
-    pub(super) fn new(line: String, parent: AbsPath, state: AbsPath) -> Self {
-        Self {
-            line,
-            parent,
-            state,
-            left: OnceLock::new(),
-        }
-    }
-
-    /// Returns what an overlay has to do with it, whose commands have this home directory.
-    pub(super) fn overlay_use<'a>(&'a self, home: Option<&'a AbsPath>) -> SetupUse<'a> {
-        match self.left.get() {
-            Some(Some((layers, _))) => SetupUse::Below(layers, home),
-            Some(None) => SetupUse::RunsInCopy,
-            // The run was stopped before.
-            None => SetupUse::None,
-        }
-    }
-
-    /// Creates the directories for the command and an overlay in `environment`, on which it sees the
-    /// trees that `grants` open for writing.
-    fn prepare(
-        &self,
-        grants: &[Grant],
-        environment: &ExecEnvironment,
-    ) -> Result<(SandboxDirs, ExecEnvironment, WriteOverlay)> {
-        if environment.sandbox_level() == SandboxLevel::Off {
-            return Err(setup_error(
-                "it would change your own files, because the sandbox is off",
-            ));
-        }
-        let directories = SandboxDirs::make(&self.parent)?;
-        let directory = directories.setup()?;
-        let environment = environment.for_setup(Some(&directory.join(PRIVATE_DIRECTORY)))?;
-        let overlay = WriteOverlay::open(OverlaySpec {
-            origin: environment.overlay_origin(),
-            directory: &directory.join(OVERLAY_DIRECTORY),
-            grants,
-            state: &self.state,
-            audience: environment.overlay_audience(),
-            copies: 1,
-            quota: None,
-            setup: SetupUse::Runs,
-        })?;
-        let overlay = overlay.filter(WriteOverlay::is_fully_visible);
-        let overlay = overlay.ok_or_else(|| setup_error("commands see no private layer here"))?;
-        Ok((directories, environment, overlay))
-    }
-}
-
 impl PreparedTurn {
     /// Runs the setup command of the config, if it has one.
     ///
@@ -215,9 +143,4 @@ async fn run_on(
 
 fn has_copy(overlay: &WriteOverlay) -> bool {
     overlay.trees().any(|tree| tree.kind == OverlayMethod::Copy)
-}
-
-fn setup_error(reason: &str) -> Error {
-    let message = format!("the setup command cannot run: {reason}");
-    Error::new(ErrorKind::Environment, message)
 }

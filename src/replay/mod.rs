@@ -24,10 +24,10 @@ use crate::id::AgentId;
 use crate::layout::{AgentWorkspace, RunLayout, WorkspaceOwner};
 use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::ApprovalConfig;
-use crate::orchestrator::environments::HostEnvironment;
 use crate::orchestrator::execution::{
     RunContext, RunExecution, RunRequest, ShutdownSignal, new_run_name,
 };
+use crate::orchestrator::process_specs::HostEnvironment;
 use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::recorded_messages::RecordedMessages;
 use crate::orchestrator::replay_order::ReplayInput;

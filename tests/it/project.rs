@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use massgen::dotenv::ConfigVariables;
-use massgen::orchestrator::environments::HostEnvironment;
+use massgen::orchestrator::process_specs::HostEnvironment;
 use massgen::path::AbsPath;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;

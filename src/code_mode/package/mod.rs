@@ -278,9 +278,6 @@ fn parameter_type(schema: &Value) -> FunctionParameterType {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 /// The longest line in either direction, in bytes: the arguments of a call may have 4 MiB, and grow
 /// when they are encoded as JSON.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -346,41 +343,4 @@ pub(super) fn path_permission(tool: &str, parameter: &str) -> Option<Permission>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tools::spec::ParameterType;
-
-    /// Parameters that are text and not paths.
-    const OTHERS: &[&str] = &[
-        "pattern",
-        "content",
-        "input",
-        "command",
-        "answer",
-        "excludePatterns",
-        "include_patterns",
-        "exclude_patterns",
-    ];
-
-    #[test]
-    fn every_text_of_every_tool_is_known_for_a_path_or_none() {
-        for tool in TOOLS.iter().chain(COMMANDS) {
-            for parameter in tool.parameters {
-                if matches!(parameter.kind, ParameterType::Text | ParameterType::Texts) {
-                    let is_path = path_permission(tool.name, parameter.name).is_some();
-                    let is_other = OTHERS.contains(&parameter.name);
-                    assert!(is_path != is_other, "{} {}", tool.name, parameter.name);
-                }
-            }
-        }
-        assert_eq!(
-            path_permission("move_file", "source"),
-            Some(Permission::Write)
-        );
-        assert_eq!(
-            path_permission("copy_file", "source_path"),
-            Some(Permission::Read)
-        );
-        assert_eq!(path_permission("mcp__x__write", "path"), None);
-    }
-}
+mod tests;

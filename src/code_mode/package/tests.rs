@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::*;
-use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
+use crate::tools::spec::{COMMANDS, ParameterType, TOOLS, ToolSpec};
 
 fn offers() -> Vec<ToolOffer> {
     TOOLS.iter().chain(COMMANDS).map(ToolSpec::offer).collect()
@@ -134,4 +134,38 @@ fn each_function_is_described_in_one_line() {
         signatures(ProgramLanguage::Go, &offers).lines().count(),
         offers.len()
     );
+}
+
+/// Parameters that are text and not paths.
+const OTHERS: &[&str] = &[
+    "pattern",
+    "content",
+    "input",
+    "command",
+    "answer",
+    "excludePatterns",
+    "include_patterns",
+    "exclude_patterns",
+];
+
+#[test]
+fn every_text_of_every_tool_is_known_for_a_path_or_none() {
+    for tool in TOOLS.iter().chain(COMMANDS) {
+        for parameter in tool.parameters {
+            if matches!(parameter.kind, ParameterType::Text | ParameterType::Texts) {
+                let is_path = path_permission(tool.name, parameter.name).is_some();
+                let is_other = OTHERS.contains(&parameter.name);
+                assert!(is_path != is_other, "{} {}", tool.name, parameter.name);
+            }
+        }
+    }
+    assert_eq!(
+        path_permission("move_file", "source"),
+        Some(Permission::Write)
+    );
+    assert_eq!(
+        path_permission("copy_file", "source_path"),
+        Some(Permission::Read)
+    );
+    assert_eq!(path_permission("mcp__x__write", "path"), None);
 }

@@ -6,7 +6,9 @@ use crate::config::AgentConfig;
 use crate::config::checks::ChecksConfig;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
-use crate::orchestrator::environments::{CodeModeSpec, EnvironmentSpec, EnvironmentSpecs};
+use crate::orchestrator::environments::EnvironmentSpecs;
+use crate::orchestrator::process_specs::CodeModeSpec;
+use crate::orchestrator::process_specs::EnvironmentSpec;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::sandbox_policy::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
@@ -84,10 +86,7 @@ impl AgentTeam {
     }
 
     /// Returns the environment of checks on `member`'s work, once it exists.
-    pub(in crate::orchestrator) fn check_environment(
-        &self,
-        member: &TeamMember,
-    ) -> Option<&ExecEnvironment> {
+    pub(crate) fn check_environment(&self, member: &TeamMember) -> Option<&ExecEnvironment> {
         let environments = self.resources.environments.as_ref()?;
         environments.check_environment(&member.id)
     }

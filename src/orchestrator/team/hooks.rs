@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::hooks::request::HookContext;
-use crate::orchestrator::environments::HostEnvironment;
-use crate::orchestrator::grants;
-use crate::orchestrator::hooks::{self, LoggingHookObserver};
+use crate::orchestrator::hooks::LoggingHookObserver;
+use crate::orchestrator::process_specs::HostEnvironment;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
+use crate::orchestrator::{grants, program_files};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::access::hook_runner::{HookRunner, HookSandbox};
@@ -17,7 +17,9 @@ impl AgentTeam {
     /// Rejects hooks that cannot run or that an agent can write to.
     pub fn validate_hooks(&self, host: &HostEnvironment) -> Result<()> {
         match self.delivery_access {
-            DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, host),
+            DeliveryAccess::ReadWrite => {
+                program_files::validate_hooks(&self.members, &self.base, host)
+            }
             DeliveryAccess::ReadOnly => Ok(()),
         }
     }
@@ -39,7 +41,7 @@ impl AgentTeam {
                 readable: self.hook_read_permissions(member)?,
                 deliverable: grants::permission_manager(&member.grants, Phase::Final),
                 plan: plan_overlay,
-                import_directories: hooks::import_directories(
+                import_directories: program_files::hook_import_directories(
                     &member.config.hooks,
                     &self.base,
                     &self.members,

@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::world::io::event_sink::QueuedEvent;
 
 use crate::id::AgentId;
-use crate::orchestrator::environments::EnvironmentSpec;
 use crate::orchestrator::grants;
+use crate::orchestrator::process_specs::EnvironmentSpec;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, command_config_of_checks};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};

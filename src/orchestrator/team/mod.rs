@@ -31,7 +31,7 @@ use crate::orchestrator::approvals::ApprovalBroker;
 use crate::orchestrator::attempts::Attempt;
 use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent, CheckedWorkspace};
 use crate::orchestrator::environments::{AgentEnvironments, LayerVisibility};
-use crate::orchestrator::final_delivery::copy_all_call;
+use crate::orchestrator::grants::copy_all_call;
 use crate::orchestrator::grants::{
     self, ContextGrants, InheritedPaths, apply_path_rules, open_linked_repositories,
 };
@@ -81,7 +81,7 @@ pub struct TeamMember {
     /// All its grants, for both phases.
     pub grants: Vec<Grant>,
     /// Where it writes in its write paths before the delivery.
-    pub(in crate::orchestrator) write_mode: WriteMode,
+    pub(super) write_mode: WriteMode,
     /// Its config.
     pub config: AgentConfig,
     /// The rules of `permissions` for its commands and tools.
@@ -126,7 +126,7 @@ impl TeamMember {
     }
 
     /// Returns whether it has a role in a pipeline, so that its workspace is a whole checkout.
-    pub(in crate::orchestrator) fn is_role(&self) -> bool {
+    pub(super) fn is_role(&self) -> bool {
         matches!(self.config.folder_guard, FolderGuard::Role { .. })
     }
 
@@ -449,7 +449,7 @@ impl AgentTeam {
 
     /// Returns the names of the directories of workspaces that are not part of an answer: that of
     /// subagents, and that of notes for later agents, which are kept elsewhere.
-    pub(in crate::orchestrator) fn left_out_of_answers(&self) -> Vec<&'static str> {
+    pub(super) fn left_out_of_answers(&self) -> Vec<&'static str> {
         let mut members = self.members.iter();
         let has_subagents = members.any(|member| self.subagent_limits(member).is_some());
         let subagents = has_subagents.then_some(SUBAGENTS_DIRECTORY);
@@ -459,7 +459,7 @@ impl AgentTeam {
 
     /// Returns the notes for the user about members that work in no attempt although the config says
     /// so.
-    pub(in crate::orchestrator) fn attempt_notes(&self) -> Vec<String> {
+    pub(super) fn attempt_notes(&self) -> Vec<String> {
         self.attempt_notes.clone()
     }
 
@@ -547,7 +547,7 @@ impl AgentTeam {
     }
 
     /// Returns what creates the overlays of agents that may write.
-    pub(in crate::orchestrator) fn overlays(&self) -> Option<&OverlayFactory> {
+    pub(super) fn overlays(&self) -> Option<&OverlayFactory> {
         match self.delivery_access {
             DeliveryAccess::ReadWrite => self.resources.overlays.as_ref(),
             DeliveryAccess::ReadOnly => None,
@@ -605,7 +605,7 @@ impl AgentTeam {
     }
 
     /// Returns the attempt of `member` that works on `overlay`.
-    pub(in crate::orchestrator) fn attempt(
+    pub(super) fn attempt(
         &self,
         member: &TeamMember,
         overlay: &WriteOverlay,
@@ -634,7 +634,7 @@ impl AgentTeam {
 
     /// Returns the call that copies the workspace of `member` to the first write path that is a
     /// directory, on `overlay`, with its gate.
-    pub(in crate::orchestrator) fn workspace_copy(
+    pub(super) fn workspace_copy(
         &self,
         member: &TeamMember,
         overlay: &WriteOverlay,
