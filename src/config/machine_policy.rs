@@ -1,8 +1,8 @@
 //! The policy of a machine: what its administrator allows, whatever the config, the flags and the
 //! environment of a user say. Users can only tighten it. Nothing here reads the file.
 
+use core::net::IpAddr;
 use std::fmt;
-use std::net::IpAddr;
 
 use url::{Host, Url};
 

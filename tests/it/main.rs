@@ -113,6 +113,7 @@ mod mcp_conformance;
 mod mcp_packages;
 mod mcp_servers;
 mod logs;
+mod machine_policy;
 mod massgen_configs;
 mod mcp_orchestrate;
 mod mcp_serve;

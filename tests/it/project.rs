@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use massgen::config::machine_policy::MachinePolicy;
 use massgen::dotenv::ConfigVariables;
 use massgen::orchestrator::process_specs::HostEnvironment;
 use massgen::path::AbsPath;
@@ -328,6 +329,7 @@ pub(crate) fn machine() -> HostEnvironment {
         env: BTreeMap::new(),
         variables: ConfigVariables::default(),
         home: None,
+        policy: MachinePolicy::default(),
         session_sandboxes: None,
     }
 }
