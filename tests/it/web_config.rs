@@ -28,7 +28,7 @@ fn draft_request(instructions: &str) -> Value {
 }
 
 fn save_config(server: &WebServer, path: &str, more: &Value) -> Reply {
-    let mut body = json!({"draft": draft_request("Be brief."), "path": path});
+    let mut body = json!({"content": {"draft": draft_request("Be brief.")}, "path": path});
     let fields = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(fields);
     server.post("/api/config/save", &body)
@@ -71,13 +71,16 @@ fn the_form_is_made_of_the_keys_and_says_which_variables_are_set() {
     assert!(count > 15, "{count} questions");
 
     let checked = server
-        .post("/api/config/check", &json!({"draft": keys["draft"]}))
+        .post(
+            "/api/config/check",
+            &json!({"content": {"draft": keys["draft"]}}),
+        )
         .json();
     assert_eq!(checked["is_valid"], true, "{checked}");
     assert_eq!(checked["findings"], json!([]), "{checked}");
     let wrong = json!({"agents": [{"id": "a b", "type": "claude"}], "checks": [{}]});
     let checked = server
-        .post("/api/config/check", &json!({"draft": wrong}))
+        .post("/api/config/check", &json!({"content": {"draft": wrong}}))
         .json();
     assert_eq!(checked["is_valid"], false, "{checked}");
     let found = checked["findings"].as_array().unwrap().iter();
@@ -100,10 +103,13 @@ fn the_form_is_made_of_the_keys_and_says_which_variables_are_set() {
         "{checked}"
     );
     for (body, expected) in [
-        (json!({"draft": {"agents": [{"api_key": "x"}]}}), "api_key"),
-        (json!({"draft": {"hooks": []}}), "hooks"),
-        (json!({"draft": {}, "more": 1}), "more"),
-        (json!({}), "draft"),
+        (
+            json!({"content": {"draft": {"agents": [{"api_key": "x"}]}}}),
+            "api_key",
+        ),
+        (json!({"content": {"draft": {"hooks": []}}}), "hooks"),
+        (json!({"content": {"draft": {}}, "more": 1}), "more"),
+        (json!({}), "content"),
     ] {
         check_reply(&server.post("/api/config/check", &body), 400, expected);
     }
@@ -146,17 +152,24 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
         check_reply(&save_config(&server, name, &json!({})), status, expected);
     }
     check_reply(
-        &save_config(&server, "team.yaml", &json!({"draft": {"agents": []}})),
+        &save_config(
+            &server,
+            "team.yaml",
+            &json!({"content": {"draft": {"agents": []}}}),
+        ),
         400,
         "has errors",
     );
-    let secret = json!({"draft": draft_request(&format!("say {KEY}"))});
+    let secret = json!({"content": {"draft": draft_request(&format!("say {KEY}"))}});
     check_reply(
         &save_config(&server, "team.yaml", &secret),
         400,
-        "has errors",
+        "a key or another secret",
     );
-    let shown = server.post("/api/config/check", &json!({"draft": draft_request(KEY)}));
+    let shown = server.post(
+        "/api/config/check",
+        &json!({"content": {"draft": draft_request(KEY)}}),
+    );
     assert!(
         shown.body.contains("a key or another secret") && !shown.body.contains(KEY),
         "{shown:?}"
@@ -173,7 +186,7 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
     let saved = save_config(
         &server,
         "team.yaml",
-        &json!({"draft": draft_request(hostile)}),
+        &json!({"content": {"draft": draft_request(hostile)}}),
     );
     assert_eq!(saved.status, 200, "{saved:?}");
     let check = Command::new(binary())
@@ -228,7 +241,11 @@ fn a_config_that_runs_use_unasked_stays_in_the_project() {
     let open = |path: &str| {
         let mut draft = draft_request("Be brief.");
         draft["context_paths"] = json!([{"path": path, "permission": "write"}]);
-        save_config(&server, ".massgen/config.yaml", &json!({ "draft": draft }))
+        save_config(
+            &server,
+            ".massgen/config.yaml",
+            &json!({"content": {"draft": draft}}),
+        )
     };
     check_reply(&open("/usr/share"), 400, "outside this directory");
     assert!(!server.project.path(".massgen/config.yaml").exists());
@@ -241,7 +258,7 @@ fn a_config_that_runs_use_unasked_stays_in_the_project() {
 
 /// Sends a text for `path` to be checked or saved.
 fn send_text(server: &WebServer, action: &str, path: &str, text: &str, more: &Value) -> Reply {
-    let mut body = json!({"text": text, "path": path});
+    let mut body = json!({"content": {"text": text}, "path": path});
     let fields = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(fields);
     server.post(&format!("/api/config/{action}"), &body)
@@ -286,18 +303,13 @@ fn a_config_is_edited_as_text_and_replaced_only_if_it_is_the_one_that_was_opened
     let keyed = text.replace("mine", KEY);
     check_reply(
         &send_text(&server, "check", "team.yaml", &keyed, &json!({})),
-        200,
+        400,
         "a key or another secret",
     );
     check_reply(
         &send_text(&server, "save", "team.yaml", &keyed, &replaces),
         400,
-        "has errors",
-    );
-    check_reply(
-        &send_text(&server, "save", "team.yaml", text, &json!({"draft": {}})),
-        400,
-        "either `draft` or `text`",
+        "a key or another secret",
     );
 
     let ours = text.replace("mine", "ours");

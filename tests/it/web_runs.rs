@@ -56,6 +56,15 @@ fn check_refused(reply: &Reply, status: u16, reason: &str) {
     assert!(reply.body.contains(reason), "{reason}: {reply:?}");
 }
 
+/// Checks that the lines between two hunks are shared, and that there are none beyond the ends of the
+/// file.
+#[track_caller]
+fn check_unchanged_lines(hunks: &[Value]) {
+    let around = |hunk: &Value| [hunk["above"].clone(), hunk["below"].clone()];
+    assert_eq!(around(&hunks[0]), [json!([]), json!(["5", "6"])]);
+    assert_eq!(around(&hunks[1]), [json!(["7", "8"]), json!([])]);
+}
+
 /// Checks that a decision about anything but the `hunks` that the page shows is refused.
 #[track_caller]
 fn check_refused_choices(deliver: impl Fn(Value) -> Reply, hunks: &[Value]) {
@@ -117,10 +126,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
         hunks[0]["lines"][1],
         json!({"kind": "added", "text": "one"})
     );
-    // The lines between two hunks are shared, and there are none beyond the ends of the file.
-    let around = |index: usize| [hunks[index]["above"].clone(), hunks[index]["below"].clone()];
-    assert_eq!(around(0), [json!([]), json!(["5", "6"])], "{diff}");
-    assert_eq!(around(1), [json!(["7", "8"]), json!([])], "{diff}");
+    check_unchanged_lines(hunks);
     let deliver = |files: Value| {
         let target = format!("/api/runs/{run}/delivery");
         server.post(&target, &json!({ "files": files }))

@@ -5,10 +5,10 @@ import { readFileSync, readdirSync } from 'node:fs';
 import test from 'node:test';
 
 globalThis.window = globalThis;
-const region = { textContent: '' };
+const region = { textContent: '', replaceChildren() { this.textContent = ''; } };
 globalThis.document = { getElementById: (id) => (id === 'announcements' ? region : null) };
 const page = new URL('../../src/cli/web/page/', import.meta.url);
-const { announce, announceChange } = await import('../../src/cli/web/page/announce.js');
+const { announce, announceChange, silence } = await import('../../src/cli/web/page/announce.js');
 
 test('sentences that come together are said together, and only the last one about a subject', (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
@@ -22,6 +22,11 @@ test('sentences that come together are said together, and only the last one abou
   announce('Sent to ben.');
   context.mock.timers.tick(1000);
   assert.equal(region.textContent, 'Sent to ben.');
+  // Nothing of it is said in another view.
+  announce('The run has ended.');
+  silence();
+  context.mock.timers.tick(1000);
+  assert.equal(region.textContent, '');
 });
 
 test('no view has a polite region of its own', () => {

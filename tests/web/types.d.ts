@@ -77,10 +77,10 @@ type Info = {version: string, directory: string, read_only: boolean, teams: Team
   limits: Record<string, number>};
 
 type DiffLine = {kind: 'context' | 'added' | 'removed', text: string};
-type Hunk = {index: number, digest: string, header?: string, old_start: number, new_start: number,
+type Hunk = {index: number, digest: string, header: string, old_start: number, new_start: number,
   lines: DiffLine[], above: string[], below: string[]};
 type DiffSide = {type: string, size?: number, sha256?: string, target?: string};
-type DiffFile = {path: string, change?: string, details?: string | null, consent?: string | null, before?: DiffSide, after?: DiffSide, refused?: string | null,
+type DiffFile = {path: string, change?: string, added?: number, removed?: number, details?: string | null, consent?: string | null, before?: DiffSide, after?: DiffSide, refused?: string | null,
   mode?: {before: string, after: string} | null, conflict?: string | null, undone?: boolean, too_long?: boolean,
   state?: string, binary?: boolean, protected?: boolean, hunks: Hunk[]};
 type DiffReply = {state: 'pending' | 'offered' | 'kept' | 'none' | 'answer', files: DiffFile[],

@@ -15,26 +15,21 @@ use crate::cli::team_file::{config_context, installed_packages};
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonBody, JsonReply, sanitize};
 use crate::cli::web::server_state::WebServer;
-use crate::config::diagnostic::{self, ConfigSource, Diagnostic};
 use crate::config::draft::destination::ConfigDestination;
 use crate::config::draft::findings::{DraftFinding, FindingSeverity};
 use crate::config::draft::form::{AnswerKind, FORM, FormQuestion, QuestionGroup, offered_vendors};
-use crate::config::draft::{DRAFT_ENTRIES_MAX, DraftCheck, TeamDraft};
+use crate::config::draft::{DRAFT_ENTRIES_MAX, TeamDraft};
 use crate::config::lookup::FOUND_CONFIG;
 use crate::config::secrets::redact;
 use crate::config::storage_path::STATE_DIR;
 use crate::config::vendors::{KeyRequirement, Vendor, VendorConnection};
-use crate::config::{ConfigOrigin, InvalidConfig, LoadedConfig, load};
+use crate::config::{ConfigOrigin, LoadedConfig, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::{shell_line, to_hex};
 use crate::world::io::config_file::{ConfigWrite, OpenedConfig, read_config, write_config};
 use crate::world::store::prepare_state_dir;
-use crate::world::store::redact::Redactor;
 
-/// What is said about a config that contains a key of the server's environment.
-const SECRET_MESSAGE: &str = "the config contains a key or another secret";
-const SECRET_HINT: &str = "leave it out: keys are read from the environment";
 /// Name of a config that has none yet.
 const UNSAVED_CONFIG_NAME: &str = "team.yaml";
 
@@ -45,12 +40,11 @@ pub(super) struct OpenRequest {
     path: String,
 }
 
-/// Body of `POST /api/config/check`: a draft, or the text of the file `path`.
+/// Body of `POST /api/config/check`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRequest {
-    draft: Option<TeamDraft>,
-    text: Option<String>,
+    content: ConfigContent,
     path: Option<String>,
 }
 
@@ -58,14 +52,15 @@ pub(super) struct CheckRequest {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SaveRequest {
-    draft: Option<TeamDraft>,
-    text: Option<String>,
+    content: ConfigContent,
     path: String,
     /// The digest of the file that the person has agreed to replace, or has opened.
     replaces: Option<String>,
 }
 
 /// What is checked or saved.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum ConfigContent {
     /// The answers of the form.
     Draft(TeamDraft),
@@ -165,10 +160,9 @@ pub(super) async fn check(
     JsonBody(request): JsonBody<CheckRequest>,
 ) -> ApiResult {
     let check_request = move || {
-        let content = ConfigContent::new(request.draft, request.text)?;
         let name = request.path.as_deref().unwrap_or(UNSAVED_CONFIG_NAME);
         let destination = ConfigDestination::parse(name)?;
-        Ok(content.check(&server, &destination).report)
+        Ok(request.content.check(&server, &destination)?.report)
     };
     run_blocking(check_request).await.map(JsonReply)
 }
@@ -200,19 +194,8 @@ pub(super) async fn open(
 }
 
 impl ConfigContent {
-    fn new(draft: Option<TeamDraft>, text: Option<String>) -> Result<Self> {
-        match (draft, text) {
-            (Some(draft), None) => Ok(ConfigContent::Draft(draft)),
-            (None, Some(text)) => Ok(ConfigContent::Text(text)),
-            (Some(_), Some(_)) | (None, None) => Err(Error::new(
-                ErrorKind::Usage,
-                "expected either `draft` or `text`",
-            )),
-        }
-    }
-
     /// Checks what would be written to `destination`.
-    fn check(&self, server: &WebServer, destination: &ConfigDestination) -> CheckedConfig {
+    fn check(self, server: &WebServer, destination: &ConfigDestination) -> Result<CheckedConfig> {
         let host = &server.host;
         let parent = destination.path().parent().unwrap_or_default();
         let origin = ConfigOrigin {
@@ -221,63 +204,38 @@ impl ConfigContent {
         };
         let (env, packages) = (host.config_variables(), installed_packages(host));
         let context = config_context(host, &env, &packages);
-        match self {
+        let checked = match self {
             ConfigContent::Draft(draft) => {
-                check_draft(&server.redactor, draft.check(&origin, &context))
+                let checked = draft.check(&origin, &context);
+                let findings: Vec<Value> = checked.findings.iter().map(finding_json).collect();
+                CheckedConfig {
+                    report: json!({
+                        "yaml": checked.yaml,
+                        "findings": findings,
+                        "is_valid": checked.loaded.is_some(),
+                    }),
+                    text: checked.yaml,
+                    loaded: checked.loaded,
+                }
             }
             ConfigContent::Text(text) => {
-                let loaded = load(text.as_bytes(), &origin, &context);
-                check_text(&server.redactor, text, loaded)
+                let (report, loaded) = match load(text.as_bytes(), &origin, &context) {
+                    Ok(loaded) => (loaded.to_json(), Some(loaded)),
+                    Err(invalid) => (invalid.to_json(), None),
+                };
+                CheckedConfig {
+                    text,
+                    report,
+                    loaded,
+                }
             }
+        };
+        if server.redactor.text(&checked.text) == checked.text {
+            return Ok(checked);
         }
-    }
-}
-
-fn check_draft(redactor: &Redactor, mut draft_check: DraftCheck) -> CheckedConfig {
-    let has_secret = redactor.text(&draft_check.yaml) != draft_check.yaml;
-    if has_secret {
-        draft_check.findings.push(DraftFinding {
-            severity: FindingSeverity::Error,
-            answer: None,
-            message: SECRET_MESSAGE.to_owned(),
-            expected: None,
-            suggestion: Some(SECRET_HINT.to_owned()),
-        });
-    }
-    let loaded = draft_check.loaded.filter(|_| !has_secret);
-    let findings: Vec<Value> = draft_check.findings.iter().map(finding_json).collect();
-    let report = json!({
-        "yaml": draft_check.yaml,
-        "findings": findings,
-        "is_valid": loaded.is_some(),
-    });
-    CheckedConfig {
-        text: draft_check.yaml,
-        report,
-        loaded,
-    }
-}
-
-/// The report is that of `massgen config check --json`.
-fn check_text(
-    redactor: &Redactor,
-    text: &str,
-    loaded: std::result::Result<LoadedConfig, Box<InvalidConfig>>,
-) -> CheckedConfig {
-    let (report, loaded) = if redactor.text(text) == text {
-        match loaded {
-            Ok(loaded) => (loaded.to_json(), Some(loaded)),
-            Err(invalid) => (invalid.to_json(), None),
-        }
-    } else {
-        let secret = Diagnostic::error("", SECRET_MESSAGE).with_suggestion(SECRET_HINT);
-        let source = ConfigSource::new("", String::new());
-        (diagnostic::to_json(&source, &[secret]), None)
-    };
-    CheckedConfig {
-        text: text.to_owned(),
-        report,
-        loaded,
+        let message = "the config contains a key or another secret";
+        Err(Error::new(ErrorKind::Config, message)
+            .with_hint("leave it out: keys are read from the environment"))
     }
 }
 
@@ -304,11 +262,10 @@ pub(super) async fn save(
     State(server): State<Arc<WebServer>>,
     JsonBody(request): JsonBody<SaveRequest>,
 ) -> ApiResult {
-    let is_text = request.text.is_some();
+    let is_text = matches!(request.content, ConfigContent::Text(_));
     let save_config = move || {
         let destination = ConfigDestination::parse(&request.path)?;
-        let content = ConfigContent::new(request.draft, request.text)?;
-        let checked = content.check(&server, &destination);
+        let checked = request.content.check(&server, &destination)?;
         let Some(loaded_config) = &checked.loaded else {
             return Err(Error::new(ErrorKind::Config, "the config has errors")
                 .with_hint("correct what the check names"));

@@ -150,28 +150,6 @@ export function hunkTable(hunk, path, label, style, marks, shown) {
     ? split(rows, marks, tokens) : unified(rows, marks, tokens)}</tbody></table>`;
 }
 
-/** @param {Hunk} hunk */
-export function hunkHeader(hunk) {
-  if (hunk.header) return hunk.header;
-  const linesExcept = (/** @type {string} */ kind) => hunk.lines.filter((line) => line.kind !== kind).length;
-  return `@@ -${hunk.old_start},${linesExcept('added')} +${hunk.new_start},${linesExcept('removed')} @@`;
-}
-
-/** @param {Hunk[]} hunks */
-export function changeCounts(hunks) {
-  let [added, removed] = [0, 0];
-  for (const { lines } of hunks) {
-    for (const { kind } of lines) {
-      if (kind === 'added') added += 1;
-      if (kind === 'removed') removed += 1;
-    }
-  }
-  return { added, removed };
-}
-
-/** @param {Hunk[]} hunks */
-export function countsText(hunks) {
-  if (!hunks.length) return nothing;
-  const { added, removed } = changeCounts(hunks);
-  return html`<span class="num counts"><span class="plus">+${added}</span> <span class="minus">−${removed}</span></span>`;
-}
+/** @param {DiffFile} file */
+export const countsText = ({ added, removed }) => (added || removed
+  ? html`<span class="num counts"><span class="plus">+${added}</span> <span class="minus">−${removed}</span></span>` : nothing);

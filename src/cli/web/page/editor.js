@@ -44,7 +44,7 @@ class Editor {
   async check() {
     const { text, path } = this;
     try {
-      const { errors, warnings } = await post('/api/config/check', { text, path });
+      const { errors, warnings } = await post('/api/config/check', { content: { text }, path });
       if (text !== this.text) return;
       const as = (/** @type {Finding['severity']} */ severity) => (/** @type {Finding} */ finding) => ({ ...finding, severity });
       this.findings = [...errors.map(as('error')), ...warnings.map(as('warning'))];
@@ -61,7 +61,7 @@ class Editor {
     redraw();
     try {
       const { text, path } = this;
-      this.saved = await post('/api/config/save', { text, path, replaces: this.digest });
+      this.saved = await post('/api/config/save', { content: { text }, path, replaces: this.digest });
       this.digest = this.saved?.digest ?? '';
       this.error = null;
       announce(`Saved as ${path}.`);

@@ -54,7 +54,7 @@ async function check() {
   const { signal } = form.controller;
   try {
     const before = form.check;
-    form.check = /** @type {Check} */ (await post('/api/config/check', { draft: form.draft }, signal));
+    form.check = /** @type {Check} */ (await post('/api/config/check', { content: { draft: form.draft } }, signal));
     form.error = null;
     const [errors, errorsBefore] = [errorsOf(form.check), before && errorsOf(before)];
     if (errorsBefore != null && errors !== errorsBefore) announce(errors ? `${counted(errors, 'error')} in the config.` : 'The config has no errors.');
@@ -129,7 +129,7 @@ async function save(replaces) {
   form.saved = null;
   redraw();
   try {
-    form.saved = await post('/api/config/save', { draft: form.draft, path: form.path, replaces });
+    form.saved = await post('/api/config/save', { content: { draft: form.draft }, path: form.path, replaces });
     announce(`Saved as ${form.path}.`);
     focusSoon('saved');
   } catch (error) {

@@ -3,7 +3,7 @@
 
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { addComment, commentForm, commentsOf } from './comments.js';
-import { countsText, hunkHeader, hunkTable } from './diff.js';
+import { countsText, hunkTable } from './diff.js';
 import { empty, icon, whenLoaded } from './elements.js';
 import { counted } from './format.js';
 import { onKey } from './keys.js';
@@ -255,7 +255,7 @@ function hunkSection(review, file, hunk, index, choices) {
     return count > 0 && shown.lines >= hunk.lines.length ? html`<button class="button small quiet" @click=${() => review.showMore(hunk, where, count)}>Show ${counted(count, 'more line')} ${where}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></button>` : nothing;
   };
   return html`<section class="hunk ${isCurrent ? 'current' : ''} ${choices && !isSelected ? 'skipped' : ''}" tabindex="-1" aria-label=${label}>
-    <header class="hunk-head"><code>${hunkHeader(hunk)}</code>${aroundButton('above')}<span class="grow"></span>
+    <header class="hunk-head"><code>${hunk.header}</code>${aroundButton('above')}<span class="grow"></span>
       <button class="button small quiet" @click=${() => {
         const at = isCurrent ? review.cursor.at : Math.max(0, hunk.lines.findIndex((line) => line.kind !== 'context'));
         review.moveTo(file.path, index, at, false);
@@ -290,7 +290,7 @@ function fileSection(review, file, index, choices) {
       ${file.undone ? html`<span class="chip">${icon('undo')} undone</span>` : nothing}
       ${file.details ? html`<span class="chip tone-ask">${file.details}</span>` : nothing}${file.consent ? html`<span class="chip tone-ask">${file.consent}: select it by itself</span>` : nothing}
       ${reason ? html`<span class="chip tone-ask">${icon('lock')} ${reason}</span>` : nothing}
-      ${countsText(file.hunks)}<span class="grow"></span>
+      ${countsText(file)}<span class="grow"></span>
       <label class="check"><input type="checkbox" .checked=${review.viewed.has(file.path)} @change=${() => review.toggleViewed(file)}> Viewed<span class="hidden"> ${file.path}</span></label></header>
     ${isFolded ? nothing : html`${note ? html`<p class="muted pad">${note}</p>` : nothing}
       ${file.hunks.map((hunk, number) => hunkSection(review, file, hunk, number, choices))}
@@ -308,7 +308,7 @@ function fileTree(review) {
   const rest = review.files.length - review.filesShown;
   const entry = (/** @type {DiffFile} */ file) => html`<li><button class="tree-file ${review.cursor.path === file.path ? 'here' : ''}" aria-current=${review.cursor.path === file.path}
     @click=${() => review.openFile(file)}>${icon(isApplicable(file) ? 'file' : 'lock')}<bdi>${file.path.slice(file.path.lastIndexOf('/') + 1)}</bdi>
-    ${review.viewed.has(file.path) ? html`<span class="muted">viewed</span>` : nothing}${countsText(file.hunks)}</button></li>`;
+    ${review.viewed.has(file.path) ? html`<span class="muted">viewed</span>` : nothing}${countsText(file)}</button></li>`;
   return html`<nav class="tree" aria-label="Changed files"><p class="muted">${counted(review.files.length, 'file')}</p>
     ${[...folders].sort(([one], [other]) => (one < other ? -1 : 1)).map(([folder, files]) => html`${folder ? html`<p class="folder">${icon('folder')}<bdi>${folder}</bdi></p>` : nothing}<ul>${files.map(entry)}</ul>`)}
     ${rest > 0 ? html`<button class="button small" @click=${() => { review.filesShown += FILES_SHOWN; redraw(); }}>Show more of ${review.files.length} files</button>` : nothing}</nav>`;
