@@ -670,7 +670,7 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
             snapshots,
         })
     };
-    let turn_result = AssertUnwindSafe(turn).catch_unwind().await;
+    let turn_result = AssertUnwindSafe(turn.boxed()).catch_unwind().await;
     turn_result.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
 }
 

@@ -213,7 +213,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
         }
         let Some((winner, text)) = &answer else {
             turn.offer_losers(&coordination, restart).await?;
-            turn.judge(&coordination, None).await;
+            turn.judge(&coordination, None).boxed().await;
             return Ok(turn.no_answer_result(end, &coordination));
         };
         if restart < turn.config.orchestrator.max_orchestration_restarts
@@ -230,7 +230,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
             restart = restart.saturating_add(1);
             continue;
         }
-        turn.judge(&coordination, Some(*winner)).await;
+        turn.judge(&coordination, Some(*winner)).boxed().await;
         return turn
             .conclude(*winner, Arc::clone(text), end, rows, selected_by)
             .await;

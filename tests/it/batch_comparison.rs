@@ -21,7 +21,7 @@ fn writes(content: &str) -> String {
   usage: {{input_tokens: 100, output_tokens: 10}}
   calls:
     - {{name: execute_command, arguments: {{command: "printf '{content}' > {{{{cwd}}}}/result.txt"}}}}
-    - {{name: new_answer, arguments: {{content: "done"}}}}
+    - {{name: new_answer, arguments: {{content: "It is {content}."}}}}
 - usage: {{input_tokens: 200, output_tokens: 10}}
   calls: [{{name: vote, arguments: {{agent_id: agent1, reason: "it is short"}}}}]
   repeat: true
@@ -41,7 +41,9 @@ fn trio() -> String {
         member("two", "good and wrong"),
         member("three", "good and right"),
     ];
-    team(&members, "checks: [\"grep -q good result.txt\"]")
+    let rest = "checks: [\"grep -q good result.txt\"]\n\
+                orchestrator:\n  defer_peer_updates_until_restart: true";
+    team(&members, rest)
 }
 
 /// A task for each number, whose judge wants the hidden text.
@@ -192,10 +194,7 @@ fn batches_are_compared_in_figures_and_sentences() {
 #[test]
 fn a_judge_whose_files_an_agent_can_read_is_refused() {
     let judge = json!({"command": "true", "files": "app"});
-    let config = trio().replace(
-        "checks:",
-        "orchestrator: {context_paths: [\"HIDDEN\"]}\nchecks:",
-    );
+    let config = format!("{}\n  context_paths: [\"HIDDEN\"]", trio().trim_end());
     let project = project(1);
     let hidden = project.path("hidden");
     let open = config.replace("HIDDEN", hidden.to_str().unwrap());

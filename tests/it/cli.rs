@@ -1269,6 +1269,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-batch-status",
             "massgen-batch-watch",
             "massgen-batch-results",
+            "massgen-batch-compare",
             "massgen-batch-cancel",
             "massgen-batch-apply",
             "massgen-batch-job",

@@ -375,7 +375,7 @@ proptest! {
 }
 
 /// Keys that no reader needs: each has a single value.
-const UNREAD_KEYS: &[&str] = &["hook::TYPE", "workflow::TYPE"];
+const UNREAD_KEYS: &[&str] = &["hooks::TYPE", "workflow::TYPE"];
 /// With fewer keys, the test has looked in the wrong place.
 const TYPED_KEYS_MIN: usize = 150;
 

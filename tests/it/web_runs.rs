@@ -134,7 +134,6 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     let hunk = |index: usize| json!({"index": index, "digest": hunks[index]["digest"]});
     check_refused_choices(deliver, hunks);
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
-
     let decisions = json!([
         {"path": "out/a.txt", "take": true, "hunks": [hunk(1)]},
         {"path": "out/made.txt", "take": false},
