@@ -398,7 +398,7 @@ impl Ballot {
                 self.set_state(label.agent, VoterState::Working);
                 return vec![BallotEffect::Repair(label.agent)];
             }
-        } else if self.rules.strategy == Strategy::FirstPass {
+        } else if self.rules.strategy.ends_at_first_pass() {
             return vec![self.close()];
         }
         if is_outdated {

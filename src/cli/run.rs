@@ -535,8 +535,9 @@ pub(crate) fn apply_flags(
     for command in &arguments.check {
         config.checks.require(command);
     }
-    if config.orchestrator.strategy == Strategy::FirstPass && !config.checks.has_required() {
-        let message = "`first-pass` needs a required check";
+    let strategy = config.orchestrator.strategy;
+    if strategy.ends_at_first_pass() && !config.checks.has_required() {
+        let message = format!("`{}` needs a required check", strategy.name());
         return Err(usage_error(message).with_hint("name one: --check \"cargo test\""));
     }
     if let Some(choice) = arguments.sandbox {

@@ -138,11 +138,18 @@ pub enum Strategy {
     BestOf,
     /// Agents answer alone; the first answer that passes the required checks ends the rest.
     FirstPass,
+    /// As `FirstPass`, but an agent starts only when those before it in the config have failed.
+    Cascade,
 }
 
 impl Strategy {
     /// All strategies.
-    pub const ALL: [Self; 3] = [Self::Consensus, Self::BestOf, Self::FirstPass];
+    pub const ALL: [Self; 4] = [
+        Self::Consensus,
+        Self::BestOf,
+        Self::FirstPass,
+        Self::Cascade,
+    ];
 
     /// Returns its name in configs.
     pub fn name(self) -> &'static str {
@@ -150,7 +157,13 @@ impl Strategy {
             Strategy::Consensus => "consensus",
             Strategy::BestOf => "best-of",
             Strategy::FirstPass => "first-pass",
+            Strategy::Cascade => "cascade",
         }
+    }
+
+    /// Returns whether the first answer that passes the required checks wins.
+    pub fn ends_at_first_pass(self) -> bool {
+        matches!(self, Strategy::FirstPass | Strategy::Cascade)
     }
 
     /// Returns whether no agent sees the answer of another.

@@ -61,6 +61,20 @@ pub fn answer_failed(label: AnswerLabel, check_results: &CheckResults) -> String
     out
 }
 
+/// Tells an agent why the answers of those before it failed the required checks; `None` if there are
+/// none.
+pub fn failed_attempts<'r>(
+    failures: impl Iterator<Item = (AnswerLabel, &'r CheckResults)>,
+) -> Option<String> {
+    let mut out =
+        "Others have tried this task before you, on copies of their own, and failed:\n".to_owned();
+    let length = out.len();
+    for (label, check_results) in failures {
+        describe_check_results(&mut out, label, check_results);
+    }
+    (out.len() > length).then_some(out)
+}
+
 /// Answers a `new_answer` whose files could not be captured.
 pub fn answer_not_captured(reason: &str) -> String {
     format!("its files could not be captured, so answer again: {reason}")

@@ -112,7 +112,7 @@ fn help_names_every_flag() {
               of the team
 
           --strategy <STRATEGY>
-              How the winner is found: `consensus`, `best-of` or `first-pass`. Default: from the config,
+              How the winner is found: `consensus`, `best-of`, `first-pass` or `cascade`. Default: from the config,
               or `consensus`
 
           --check <COMMAND>

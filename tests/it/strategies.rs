@@ -1,13 +1,14 @@
 //! The strategies in which agents answer alone: the checks and one review decide, and what was
 //! checked is delivered.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::pipeline::git_in;
-use crate::project::{Project, events, logged_events};
+use crate::project::{FinishedCommand, Project, events, logged_events};
 use crate::resume::{
     FinishedRecord, describe_output, event_log, massgen_command, read_events as logged,
 };
@@ -315,6 +316,45 @@ fn the_first_answer_that_passes_ends_the_others() {
         "{}",
         refused.stderr()
     );
+}
+
+#[test]
+fn a_cascade_asks_the_next_agent_only_if_those_before_it_failed() {
+    let told = repairing_replies("src/", &[1]).replacen("</task>", "Others have tried this", 1);
+    let all_replies = [
+        repairing_replies("src/", &[4, 5, 6]),
+        told,
+        repairing_replies("src/", &[0]),
+    ];
+    let asked = |finished: &FinishedCommand| -> BTreeSet<String> {
+        let requests = events(finished, "model_request_started").into_iter();
+        requests
+            .map(|event| event["agent"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let finished = project(&all_replies, &rules("cascade"), &[])
+        .success()
+        .has_file("src/app.sh", "exit 1\n");
+    assert_eq!(
+        asked(&finished),
+        BTreeSet::from(["a0".to_owned(), "a1".to_owned()])
+    );
+    let labels: Vec<Value> = events(&finished, "answered")
+        .iter()
+        .map(|answer| answer["label"].clone())
+        .collect();
+    assert_eq!(labels, ["agent1.1", "agent1.2", "agent1.3", "agent2.1"]);
+    finished.then(["replay", "last"]).success();
+    // One that gives up makes room for the next, and nothing more starts after the last.
+    let gives_up = r#"- {error: {message: "no"}, repeat: true}"#.to_owned();
+    let finished = project(&[gives_up.clone(), gives_up], &rules("cascade"), &[]).failure(1);
+    assert_eq!(asked(&finished).len(), 2);
+    let first = project(
+        &[repairing_replies("src/", &[0]), replies(2, "")],
+        &rules("cascade"),
+        &[],
+    );
+    assert_eq!(asked(&first.success()), BTreeSet::from(["a0".to_owned()]));
 }
 
 #[test]

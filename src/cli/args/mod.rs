@@ -129,7 +129,7 @@ pub(crate) struct RunArguments {
     /// the team.
     #[arg(long, value_name = "COUNT", value_parser = parse_attempt_count)]
     pub best_of: Option<u32>,
-    /// How the winner is found: `consensus`, `best-of` or `first-pass`. Default: from the config,
+    /// How the winner is found: `consensus`, `best-of`, `first-pass` or `cascade`. Default: from the config,
     /// or `consensus`.
     #[arg(long, value_name = "STRATEGY", value_parser = parse_strategy)]
     pub strategy: Option<Strategy>,
@@ -352,7 +352,7 @@ fn parse_attempt_count(text: &str) -> Result<u32, String> {
 fn parse_strategy(text: &str) -> Result<Strategy, &'static str> {
     let mut strategies = Strategy::ALL.into_iter();
     let strategy = strategies.find(|strategy| strategy.name() == text);
-    strategy.ok_or("expected `consensus`, `best-of` or `first-pass`")
+    strategy.ok_or("expected `consensus`, `best-of`, `first-pass` or `cascade`")
 }
 
 pub(crate) fn parse_job_count(text: &str) -> Result<usize, &'static str> {

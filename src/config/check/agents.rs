@@ -16,7 +16,7 @@ use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
-use crate::config::{AgentConfig, Config, ContextPath, DeliveryMode, Strategy, ToolFilter};
+use crate::config::{AgentConfig, Config, ContextPath, DeliveryMode, ToolFilter};
 use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::folded::FoldedPath;
@@ -180,13 +180,14 @@ impl ConfigChecker<'_> {
         id.cloned()
     }
 
-    /// Requires a check for `first-pass`, whose winner is the first answer that passes it.
+    /// Requires a check for a strategy whose winner is the first answer that passes it.
     fn require_deciding_check(&mut self, root: &MappingView<'_>, config: &Config) {
-        if config.orchestrator.strategy != Strategy::FirstPass || config.checks.has_required() {
+        let strategy = config.orchestrator.strategy;
+        if !strategy.ends_at_first_pass() || config.checks.has_required() {
             return;
         }
         let view = root.section_or_empty(&root::ORCHESTRATOR);
-        let message = "`first-pass` needs a required check";
+        let message = format!("`{}` needs a required check", strategy.name());
         let hint = "add one to `checks`, such as `cargo test -q`";
         self.refuse(view.at(&orchestrator::STRATEGY), message, hint);
     }

@@ -138,8 +138,8 @@ section! {
     /// How the winner is found. `consensus`: agents read each other's answers and vote. `best-of`:
     /// each answers alone, and of the answers that pass the required checks, one review selects the
     /// best. `first-pass`: the first answer that passes them wins, and the other agents are
-    /// stopped.
-    const STRATEGY = ["strategy"] one_of(&["consensus", "best-of", "first-pass"])
+    /// stopped. `cascade`: the same, but agents start one after another, in the order of the config.
+    const STRATEGY = ["strategy"] one_of(&["consensus", "best-of", "first-pass", "cascade"])
         .with_default("consensus");
 
     /// The `id` of the agent whose model compares the answers of `best-of`. Default: the first

@@ -19,6 +19,7 @@ use crate::agent::{ModelSession, emit};
 use crate::answer_changes::AnswerChanges;
 use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome};
 use crate::check_results::CheckResults;
+use crate::config::Strategy;
 use crate::error::{Error, ErrorKind};
 use crate::event::{CoordinationEvent, Event, RunEvent, SetupProblem};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
@@ -37,6 +38,7 @@ use crate::tools::task_plan::TaskPlan;
 use crate::world::access::hook_runner::HookRunner;
 use crate::world::io::event_sink::QueuedEvent;
 
+mod cascade;
 mod submission_hooks;
 
 /// Maximum number of queued submissions; each agent waits for the response, so there is at most one
@@ -123,6 +125,7 @@ pub async fn run(
     };
     let mut tasks = JoinSet::new();
     let mut agents_by_task = BTreeMap::new();
+    let mut held_agents = VecDeque::new();
     let sessions = coordinator.register(participants);
     if !queue.follows_recording() {
         coordinator.take_early_messages(messages).await;
@@ -137,6 +140,10 @@ pub async fn run(
             visibility: queue.visibility_cursor(number),
             coordination_end: coordination_end.clone(),
         };
+        if limits.ballot.strategy == Strategy::Cascade && !agents_by_task.is_empty() {
+            held_agents.push_back((session, handle));
+            continue;
+        }
         agents_by_task.insert(
             tasks.spawn(coordinate(session, handle)).id().to_string(),
             number,
@@ -148,6 +155,7 @@ pub async fn run(
         messages,
         tasks: &mut tasks,
         agents_by_task,
+        held_agents,
     };
     let (end, effect) = coordinator.work_until_end(inputs).await;
     coordination_end.cancel();
@@ -243,6 +251,8 @@ struct CoordinationInputs<'a> {
     /// The agents at work, by the ids of their tasks.
     tasks: &'a mut JoinSet<()>,
     agents_by_task: BTreeMap<String, AgentNumber>,
+    /// The agents of a cascade that have not started.
+    held_agents: VecDeque<(ModelSession, CoordinatorHandle)>,
 }
 
 /// A submission, kept until the ballot has decided whether it counts.
@@ -293,8 +303,10 @@ impl Coordinator<'_> {
                 }
             };
             if let Some(end_and_effect) = end_and_effect {
+                inputs.shut_down_held_agents().await;
                 return end_and_effect;
             }
+            self.start_held_agent(&mut inputs);
         }
     }
 
