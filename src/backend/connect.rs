@@ -118,8 +118,8 @@ fn vendor_tool_clients(
 }
 
 fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
-    if let Some(refusal) = context.policy.refuse_vendor(config.vendor) {
-        return Err(refusal.into_error());
+    if let Some(refusal) = context.policy.refuse_model(config.vendor, None) {
+        return Err(refusal);
     }
     match config.vendor.connection {
         VendorConnection::Http(format) => {

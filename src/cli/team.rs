@@ -299,7 +299,7 @@ async fn probe_server(
 ) -> Option<LocalServer> {
     let base_url = endpoint?;
     let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
-    if policy.refuse_vendor(vendor).is_some() || policy.refuse_endpoint(&url).is_some() {
+    if policy.refuse_model(vendor, Some(&url)).is_some() {
         return None;
     }
     let reply = probe_endpoint(http, &url, HeaderMap::new()).await;

@@ -239,8 +239,7 @@ pub fn detected_backends<'a>(
                 env.get(name).map(str::to_owned)
             });
         let url = url.and_then(|url| Url::parse(&url).ok());
-        let refusal = policy.refuse_vendor(backend.vendor);
-        refusal.or_else(|| policy.refuse_endpoint(&url?)).is_none()
+        policy.refuse_model(backend.vendor, url.as_ref()).is_none()
     };
     backends.filter(is_allowed).collect()
 }

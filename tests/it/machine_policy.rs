@@ -80,7 +80,7 @@ echo '{vendors: [chatcompletion], hosts: [127.0.0.1, .example.org]}' | set_polic
 allowed 'ok' "$massgen" config check listed.yaml team.yaml
 refused 'other.yaml:4:11' "$massgen" config check other.yaml
 refused '`type: openai` is not allowed on this machine' "$massgen" config check other.yaml
-refused 'unlisted.yaml:6:15' "$massgen" config check unlisted.yaml
+refused 'unlisted.yaml:6:5' "$massgen" config check unlisted.yaml
 refused 'the host `evil.example` is not allowed on this machine' "$massgen" --config unlisted.yaml x
 export OPENAI_API_KEY=k
 own="$massgen --backend chatcompletion -m m"
@@ -104,7 +104,7 @@ check="$massgen config check claude.yaml"
 echo 'vendors: [claude_code]' | set_policy
 allowed 'ok' $check
 echo 'hosts: [api.anthropic.com]' | set_policy
-refused 'its program reaches other hosts' $check
+refused 'no external agent that `vendors` does not name' $check
 echo '{hosts: [api.anthropic.com], vendors: [claude_code]}' | set_policy
 allowed 'ok' $check
 echo 'vendors: []' | set_policy

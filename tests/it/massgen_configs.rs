@@ -58,8 +58,8 @@ const BY_DESIGN: &[&str] = &[
 /// table.
 const INSTALL: &str = "run `massgen mcp install ";
 const PACKAGE: &str = "mcp_servers.package";
-/// Findings about tools and servers that need what their entry does not open, by their names in the
-/// table.
+/// What tools and servers need and their entry does not open, by the names in the table. The check
+/// does not know this: it is known from trials.
 const CLOSED: &[&str] = &[
     "custom_tools.env",
     "custom_tools.network",
@@ -141,18 +141,14 @@ fn table_line(name: &str, report: &Value) -> (Outcome, String) {
         })
         .collect();
     let is_by_design = |note: &String| BY_DESIGN.contains(&note.as_str());
-    let is_closed = |note: &String| CLOSED.contains(&note.as_str());
     let is_less = notes
         .iter()
-        .any(|note| !is_by_design(note) && !is_closed(note) && note != PACKAGE);
-    let needs = (notes.contains(PACKAGE), notes.iter().any(is_closed));
-    let (outcome, reasons) = match (errors.is_empty(), is_less, needs) {
+        .any(|note| !is_by_design(note) && note != PACKAGE);
+    let (outcome, reasons) = match (errors.is_empty(), is_less, notes.contains(PACKAGE)) {
         (false, _, _) => (Outcome::Refused, errors),
         (true, true, _) => (Outcome::Loads, notes),
-        (true, false, (true, true)) => (Outcome::InstallsWithNetwork, notes),
-        (true, false, (true, false)) => (Outcome::Installs, notes),
-        (true, false, (false, true)) => (Outcome::RunsWithNetwork, notes),
-        (true, false, (false, false)) => (Outcome::Runs, notes),
+        (true, false, true) => (Outcome::Installs, notes),
+        (true, false, false) => (Outcome::Runs, notes),
     };
     let reasons: Vec<String> = reasons.into_iter().collect();
     let line = format!("{} {name}: {}", outcome.word(), reasons.join(", "));
@@ -245,14 +241,24 @@ fn the_shipped_configs_are_taken_as_the_table_says() {
         .zip(reports)
         .map(|(name, report): (&String, Value)| table_line(name, &report).1 + "\n")
         .collect();
-    if std::env::var_os("MASSGEN_BLESS").is_some() {
-        std::fs::write(table_path(), &actual).unwrap();
-    }
     let expected = std::fs::read_to_string(table_path()).unwrap_or_default();
     for (actual, expected) in actual.lines().zip(expected.lines()) {
-        assert_eq!(actual, expected, "MASSGEN_BLESS=1 rewrites the table");
+        assert_eq!(actual, without_closed(expected));
     }
     assert_eq!(actual.lines().count(), expected.lines().count());
+}
+
+/// Returns a line of the table as far as the check knows it.
+fn without_closed(line: &str) -> String {
+    let (outcome, rest) = line.split_once(' ').unwrap();
+    let (name, notes) = rest.split_once(": ").unwrap_or((rest, ""));
+    let notes: Vec<&str> = notes
+        .split(", ")
+        .filter(|note| !CLOSED.contains(note))
+        .collect();
+    let outcome = outcome.trim_end_matches("-with-network");
+    let line = format!("{outcome} {name}: {}", notes.join(", "));
+    line.trim_end_matches([':', ' ']).to_owned()
 }
 
 fn names_below(root: &Path, directory: &Path) -> Vec<String> {

@@ -64,9 +64,8 @@ pub(crate) fn base_url(config: &BackendConfig, context: ConnectContext<'_>) -> R
         .ok_or_else(|| missing_base_url_error(vendor))?;
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
-            let refusal = context.policy.refuse_vendor(vendor);
-            match refusal.or_else(|| context.policy.refuse_endpoint(&url)) {
-                Some(refusal) => Err(refusal.into_error()),
+            match context.policy.refuse_model(vendor, Some(&url)) {
+                Some(refusal) => Err(refusal),
                 None => Ok(url),
             }
         }

@@ -159,8 +159,10 @@ impl ConfigChecker<'_> {
         let names = VENDORS.iter().map(|vendor| vendor.name);
         if let Some(vendor) = vendors::find_vendor(text.value) {
             if vendor.is_supported() {
-                self.refuse_by_policy(text, self.context.policy.refuse_vendor(vendor));
-                return Some(vendor);
+                let refusal = self.context.policy.refuse_model(vendor, None);
+                let is_allowed = refusal.is_none();
+                self.refuse_by_policy(text, refusal);
+                return is_allowed.then_some(vendor);
             }
             let message = format!("backend type {name} is not supported yet");
             self.refuse(text, message, vendor.alternative.unwrap_or_default());
@@ -214,21 +216,26 @@ impl ConfigChecker<'_> {
         self.warn(view.at(&backend::MODEL), message, hint);
     }
 
+    /// Returns the endpoint of a backend, which the policy of the machine has to allow.
+    fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
+        let endpoint = self.endpoint(view, vendor)?;
+        let url = Url::parse(&endpoint).ok();
+        let refusal = self.context.policy.refuse_model(vendor, url.as_ref());
+        self.refuse_by_policy(view.at(&backend::BASE_URL), refusal);
+        Some(endpoint)
+    }
+
     /// Returns the endpoint from the config, else from the vendor's variable, else the vendor's
     /// own.
-    fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
+    fn endpoint(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text(&backend::BASE_URL) {
             if let Some(problem) = url_problem(text.value) {
                 let hint = "write it like `https://api.example.org/v1`";
                 self.refuse(&text, format!("`base_url` {problem}"), hint);
             }
-            self.refuse_endpoint(&text, text.value);
             return Some(text.value.to_owned());
         }
         let endpoint = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
-        if let Some(url) = endpoint.as_deref().filter(|_| vendor.is_http()) {
-            self.refuse_endpoint(view.at(&backend::BASE_URL), url);
-        }
         if endpoint.is_none() && vendor.is_http() {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",

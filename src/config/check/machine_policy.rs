@@ -1,15 +1,12 @@
 //! Reads the policy of a machine, and applies it to what a config sets.
 
-use url::Url;
-
 use crate::config::agent::PermissionsConfig;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{FindingPlace, MappingView, join_key};
 use crate::config::keys::{limits, machine_policy};
-use crate::config::machine_policy::{
-    EndpointHost, MACHINE_POLICY_PATH, MachinePolicy, PolicyRefusal,
-};
+use crate::config::machine_policy::{MACHINE_POLICY_PATH, MachinePolicy, is_endpoint_host};
 use crate::config::yaml::{YamlNode, YamlValue};
+use crate::error::Error;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::limits::BudgetLimits;
 
@@ -24,19 +21,19 @@ impl ConfigChecker<'_> {
         let vendors = root.get(&machine_policy::VENDORS).map(|_| {
             let texts = root.texts(&machine_policy::VENDORS).into_iter();
             let vendors = texts.filter_map(|text| self.vendor(&text));
-            vendors.map(|vendor| vendor.name).collect()
+            vendors.map(|vendor| vendor.name.to_owned()).collect()
         });
         let hosts = root.get(&machine_policy::HOSTS).map(|_| {
             let texts = root.texts(&machine_policy::HOSTS).into_iter();
-            let hosts = texts.filter_map(|text| {
-                let host = EndpointHost::parse(text.value);
-                if host.is_none() {
+            let hosts = texts.filter(|text| {
+                let is_host = is_endpoint_host(text.value);
+                if !is_host {
                     let hint = "write `example.org` for one host, `.example.org` for all below it";
-                    self.refuse_value(&text, "a host name or an address", hint);
+                    self.refuse_value(text, "a host name or an address", hint);
                 }
-                host
+                is_host
             });
-            hosts.collect()
+            hosts.map(|text| text.value.to_owned()).collect()
         });
         let level = root.word(&machine_policy::MIN_SANDBOX_LEVEL);
         let min_sandbox_level = match level.and_then(|level| level.parse().ok()) {
@@ -75,18 +72,11 @@ impl ConfigChecker<'_> {
     pub(super) fn refuse_by_policy<'p>(
         &mut self,
         place: impl Into<FindingPlace<'p>>,
-        refusal: Option<PolicyRefusal>,
+        refusal: Option<Error>,
     ) {
-        if let Some(PolicyRefusal { message, hint }) = refusal {
-            self.refuse(place, message, hint);
+        if let Some(error) = refusal {
+            self.refuse(place, error.to_string(), error.hints().concat());
         }
-    }
-
-    /// Adds an error if the policy of the machine does not allow the endpoint at `url`.
-    pub(super) fn refuse_endpoint<'p>(&mut self, place: impl Into<FindingPlace<'p>>, url: &str) {
-        let url = Url::parse(url).ok();
-        let refusal = url.and_then(|url| self.context.policy.refuse_endpoint(&url));
-        self.refuse_by_policy(place, refusal);
     }
 
     /// Returns the limits of the run, lowered to those of the machine.

@@ -261,7 +261,7 @@ impl Sandbox {
             policy,
         } = spec;
         if let Some(refusal) = policy.refuse_level(choice) {
-            return Err(refusal.into_error());
+            return Err(refusal);
         }
         let spawner = HelperSpawner::new(executable)
             .map_err(|error| Error::io("cannot start the thread for commands", error))?;
