@@ -14,6 +14,7 @@ use crate::batch::task::CellId;
 use crate::check_results::ChecksOutcome;
 use crate::run_view::candidates::{CandidateReport, RunCandidate};
 use crate::spending::money::Money;
+use crate::text::count_noun;
 
 /// Number of samples of a bootstrap.
 const SAMPLES: usize = 2_000;
@@ -341,7 +342,8 @@ impl BatchDifference {
         );
         let mut sentences = Vec::new();
         sentences.push(if tasks < TASKS_MIN {
-            format!("the data do not tell which is better: {tasks} tasks are too few")
+            let tasks = count_noun(tasks, "task");
+            format!("the data do not tell which is better: {tasks} in common, which is too few")
         } else if solved.low > 0.0 {
             format!("{second} is better than {first}: {interval}")
         } else if solved.high < 0.0 {

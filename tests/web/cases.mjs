@@ -561,6 +561,14 @@ export const cases = {
     await page.getByText('1 of 1 cell', { exact: true }).waitFor();
     await self.settled();
     await self.axe('a batch');
+    await page.getByLabel('with').selectOption({ index: 1 });
+    await page.getByText(/^The data do not tell which is better: 1 task in common, which is too few\.$/).waitFor();
+    await page.getByRole('region', { name: 'Figures of both batches' }).getByText('hostile.yaml').waitFor();
+    await self.settled();
+    await self.axe('a comparison of batches');
+    await page.setViewportSize({ width: 390, height: 800 });
+    await self.expectNoSidewaysScroll('a comparison of batches');
+    await page.setViewportSize({ width: 1280, height: 860 });
     await page.getByLabel('State').selectOption('failed');
     await page.getByText('No cell that was begun matches.').waitFor();
     await page.getByLabel('State').selectOption('completed');

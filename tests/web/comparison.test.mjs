@@ -7,7 +7,7 @@ import { text } from './drawn.mjs';
 globalThis.document = { createTreeWalker: () => ({}), createComment: () => ({}) };
 const { comparisonView } = await import('../../src/cli/web/page/comparison.js');
 
-const figures = (batch, team, tasks) => ({ batch, team, tasks, pass_at_1: { [`model of ${team}`]: { value: 0.5, low: 0.4, high: 0.6 } }, selected: { value: 0.625, low: 0.45, high: 0.78 },
+const figures = (batch, team, tasks) => ({ batch, team, tasks, unjudged: [], pass_at_1: { [`model of ${team}`]: { value: 0.5, low: 0.4, high: 0.6 } }, selected: { value: 0.625, low: 0.45, high: 0.78 },
   cost_usd: null, selection_share: 0.125 });
 
 test('what follows is in sentences, and the tasks that differ lead to their runs', () => {

@@ -57,7 +57,7 @@ type RunRow = {id: string, session: string | null, pipeline: string | null, task
   started: string | null, duration_ms: number | null, tokens: number, cost_usd: number | null,
   outcome: string | null, winner?: string | null, live: boolean, resumable: boolean};
 type Estimate = {value: number, low: number, high: number};
-type Figures = {batch: string, team: string, tasks: number, pass_at_1: Record<string, Estimate>, selected: Estimate | null, best: Estimate | null,
+type Figures = {batch: string, team: string, tasks: number, unjudged: string[], pass_at_1: Record<string, Estimate>, selected: Estimate | null, best: Estimate | null,
   votes_alone: Estimate | null, checks_alone: Estimate | null, selection_efficiency: Estimate | null, cost_usd: Estimate | null,
   cost_usd_of_success: Estimate | null, tokens_of_success: Estimate | null, minutes_of_success: Estimate | null,
   selection_share: number | null, presentation_share: number | null};

@@ -41,6 +41,7 @@ export function comparisonView({ batches, differences }) {
   return html`${differences.map(({ first, second, sentences, only_first: onlyFirst, only_second: onlySecond }) => html`<section class="stack" aria-label="Result">
       ${sentences.map((sentence) => html`<p>${sentence.replace(/^(a|the) /, (word) => word[0].toUpperCase() + word.slice(1))}.</p>`)}
       ${onlySolved(first, batches[0].batch, onlyFirst)}${onlySolved(second, batches[1].batch, onlySecond)}</section>`)}
+    ${batches.filter(({ unjudged }) => unjudged.length).map(({ team, unjudged }) => html`<p>${counted(unjudged.length, 'task')} of <bdi>${team}</bdi> ${unjudged.length === 1 ? 'is' : 'are'} left out: the judge gave no verdict.</p>`)}
     <p class="muted">In parentheses: the range in which a figure lies with 95% certainty.</p>
     <div class="scroll" role="region" tabindex="0" aria-label="Figures of both batches"><table class="rows"><thead><tr><td></td>${batches.map(({ team }) => html`<th scope="col"><bdi>${team}</bdi></th>`)}</tr></thead>
       <tbody>${FIGURES.slice(0, 2).map(([key, name, text]) => row(name, batches.map((batch) => batch[key]), text))}
