@@ -56,10 +56,11 @@ fn check_refused(reply: &Reply, status: u16, reason: &str) {
     assert!(reply.body.contains(reason), "{reason}: {reply:?}");
 }
 
-/// Checks that the lines between two hunks are shared, and that there are none beyond the ends of the
-/// file.
+/// Checks that there are two hunks, which share the lines between them, and have none beyond the ends
+/// of the file.
 #[track_caller]
-fn check_unchanged_lines(hunks: &[Value]) {
+fn check_two_hunks(hunks: &[Value]) {
+    assert_eq!(hunks.len(), 2);
     let around = |hunk: &Value| [hunk["above"].clone(), hunk["below"].clone()];
     assert_eq!(around(&hunks[0]), [json!([]), json!(["5", "6"])]);
     assert_eq!(around(&hunks[1]), [json!(["7", "8"]), json!([])]);
@@ -117,7 +118,6 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(files[0]["change"], "changed", "{diff}");
     assert_eq!(files[1]["change"], "created", "{diff}");
     let hunks = files[0]["hunks"].as_array().unwrap();
-    assert_eq!(hunks.len(), 2, "{diff}");
     assert_eq!(
         hunks[0]["lines"][0],
         json!({"kind": "removed", "text": "1"})
@@ -126,7 +126,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
         hunks[0]["lines"][1],
         json!({"kind": "added", "text": "one"})
     );
-    check_unchanged_lines(hunks);
+    check_two_hunks(hunks);
     let deliver = |files: Value| {
         let target = format!("/api/runs/{run}/delivery");
         server.post(&target, &json!({ "files": files }))
