@@ -4,7 +4,7 @@
 import { html, nothing } from './vendor/lit-html/lit-html.js';
 import { announce } from './announce.js';
 import { post } from './api.js';
-import { empty, failure, icon, whenLoaded } from './elements.js';
+import { empty, failure, whenLoaded } from './elements.js';
 import { note, savedPanel, wholeVerdict } from './form.js';
 import { valueOf } from './keys.js';
 import { forget, load, redraw } from './redraw.js';
@@ -95,7 +95,7 @@ function editorBody(editor) {
   const { text, findings } = editor;
   const lines = text.split('\n');
   const signs = new Map((findings ?? []).toReversed().map(({ line, severity }) => [line, severity === 'error' ? '✕' : '!']));
-  const item = (/** @type {Finding} */ finding, /** @type {number} */ at) => html`<li>${finding.line
+  const item = (/** @type {Finding} */ finding, /** @type {number} */ at) => html`<li class="row">${finding.line
     ? html`<button class="button small" @click=${() => goToLine(text, finding.line ?? 1)}>Line ${finding.line}</button>` : nothing}${note(finding, `finding-${at}`)}</li>`;
   return html`<div class="config-form"><div class="editor"><pre aria-hidden="true">${lines.map((_, at) => `${signs.get(at + 1) ?? ' '} ${at + 1}\n`)}</pre>
       <textarea id="config-text" class="input" wrap="off" rows=${lines.length} spellcheck="false" autocomplete="off" aria-label="YAML of ${editor.path}" aria-describedby="verdict"
@@ -104,7 +104,7 @@ function editorBody(editor) {
       ${findings ? wholeVerdict({ findings }) : html`<p id="verdict"></p>`}
       <ul class="cards" aria-label="Findings">${(findings ?? []).map(item)}</ul>
       ${editor.error ? failure(editor.error) : nothing}
-      <div class="row"><button class="button primary" ?disabled=${editor.isSaving} @click=${() => editor.save()}>${icon('done')} Save</button>
+      <div class="row"><button class="button primary" ?disabled=${editor.isSaving} @click=${() => editor.save()}>Save</button>
         <button class="button" @click=${() => editor.reopen()}>Discard changes</button></div>
       ${savedPanel(editor.saved)}</section></div>`;
 }
