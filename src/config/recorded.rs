@@ -51,9 +51,15 @@ pub fn recorded_config(config: &Config) -> Value {
         &orchestrator::COORDINATION,
         coordination_section(orchestrator),
     );
+    // A replay runs no checks, because their results are recorded; but such a strategy needs one.
+    let checks = match orchestrator.strategy.ends_at_first_pass() {
+        true => json!(["true"]),
+        false => json!([]),
+    };
     json!({
         root::AGENTS.name(): agents,
         root::ORCHESTRATOR.name(): rules,
+        root::CHECKS.name(): checks,
     })
 }
 

@@ -112,8 +112,8 @@ fn help_names_every_flag() {
               of the team
 
           --strategy <STRATEGY>
-              How the winner is found: `consensus`, `best-of`, `first-pass` or `cascade`. Default: from the config,
-              or `consensus`
+              How the winner is found: `consensus`, `best-of`, `first-pass` or `cascade`. Default: from
+              the config, or `consensus`
 
           --check <COMMAND>
               Command that an answer must pass, run on your files as the answer would leave them; repeat
