@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cli::execution::host_environment;
 use crate::cli::grants_file::GrantsFile;
+use crate::cli::run_context::host_environment;
 use crate::config::Config;
 use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::execution::{connect_all, own_files};
 use crate::cli::explain::command::describe_isolation;
 use crate::cli::model_prices::uncounted_models_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::roles;
-use crate::cli::run::PreparedRun;
+use crate::cli::run_context::own_files;
+use crate::cli::run_context::{PreparedRun, connect_all};
 use crate::config::AgentConfig;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::pricing_vendor::model_query;

@@ -2,75 +2,52 @@
 //! and reports how the run ended.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
-use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc::{self, Receiver};
 
 use crate::agent::user_messages::{UserMessageSender, user_message_channel};
-use crate::backend::connect::{ConnectContext, connect, require_scripts};
-use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::settings::{DashboardSettings, DisplayFacts, select_dashboard};
 use crate::cli::follow::{TerminalQuestions, follow_run};
-use crate::cli::json_report::JsonReport;
 use crate::cli::kept_attempts::KeptAttempts;
-use crate::cli::model_prices::{require_prices, uncounted_models_warning};
+use crate::cli::model_prices::uncounted_models_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
 use crate::cli::report_files::ReportFiles;
 use crate::cli::result_builder::RunStart;
 use crate::cli::resume::resume_command_line;
-use crate::cli::run::{PreparedRun, RunTeam, reject_parking};
+use crate::cli::run_context::{PreparedRun, run_request, write_paths};
+use crate::cli::run_flags::reject_parking;
+use crate::cli::run_frontend::{Decider, OutputMode, RunOutcome, UserPresence};
 use crate::cli::run_observer::RunObserver;
 use crate::cli::standard_stream::RunEndSignal;
 use crate::cli::steering::SteeringInput;
-use crate::cli::team_file::TeamFile;
-use crate::config::secrets::is_secret;
-use crate::config::vendors::{is_key_variable, key_variables};
 use crate::config::{Config, DeliveryMode};
-use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event, InputChannel};
-use crate::host::{Host, StreamTarget};
-use crate::id::AgentId;
-use crate::layout::RunLayout;
 use crate::mentions::LookupResult;
-use crate::mentions::opened_paths::OpenedPath;
-use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig};
+use crate::orchestrator::TurnResult;
+use crate::orchestrator::approvals::ApprovalChannel;
 use crate::orchestrator::execution::{
-    RunContext, RunExecution, RunOutputPaths, RunRequest, ShutdownSignal, new_run_name,
+    RunContext, RunExecution, RunOutputPaths, RunRequest, ShutdownSignal,
 };
-use crate::orchestrator::process_specs::HostEnvironment;
-use crate::orchestrator::record_context::RunInvocation;
 use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
-use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::AbsPath;
-use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
-use crate::spending::limits::BudgetLimits;
-use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
-use crate::world::diagnostics::probe::terminal::{TerminalSize, stderr_size};
 use crate::world::io::answer_file::AnswerFile;
-use crate::world::io::files::{inspect, read_regular_file};
-use crate::world::io::http::HttpClient;
+use crate::world::io::files::inspect;
 use crate::world::io::project_link::UserLocation;
 use crate::world::io::terminal_input::TerminalInput;
-use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
-use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
-use crate::world::store::sessions::session::Session;
 
 /// Capacity of the event channel: as many events may wait while a person is asked in lines, or the
 /// output is not read. Then the run waits too.
 pub(crate) const EVENTS_WAITING_MAX: usize = 4096;
-/// Maximum size of a script of replies, in bytes.
-const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// Executes a prepared run, or its pipeline, and shows it.
 pub(crate) async fn execute(
     prepared: PreparedRun,
@@ -93,91 +70,6 @@ pub(crate) async fn execute(
     }
     let request = run_request(prepared, arguments)?;
     Box::pin(execute_and_show(request, arguments, stop, output, mode)).await
-}
-
-/// What shows a run elsewhere than on the two standard streams.
-pub(crate) trait RunFrontend: Debug + Send {
-    /// Begins the run, which has its records now.
-    fn begin(
-        &mut self,
-        start: RunStart,
-        redactor: Redactor,
-        output: &mut CliOutput<'_>,
-    ) -> Result<()>;
-
-    /// Receives the next event, whose warning was printed.
-    fn on_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()>;
-
-    /// Returns who decides about deliveries, and who approves calls.
-    fn decider(&self) -> Decider;
-
-    /// Receives the sender of messages to the agents, and the limits of the run.
-    fn accept_messages(&self, _sender: &UserMessageSender, _limits: BudgetLimits) {}
-
-    /// Asks its user, if it has one; without an answer, the question is dropped.
-    fn ask(&self, _question: UserQuestion) {}
-}
-
-/// Who decides about the deliveries of a run that is not shown on the standard streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decider {
-    /// A person, who also approves calls.
-    User,
-    /// Nobody can be asked: what may be delivered without a review is applied.
-    Config,
-    /// Clients that cannot answer: a delivery that needs a review is not applied.
-    Clients,
-}
-
-/// Where the events and the result of a run go.
-#[derive(Debug)]
-pub(crate) enum OutputMode<'r> {
-    /// To the two standard streams, as lines or on the dashboard.
-    Streams(UserPresence),
-    /// To something else.
-    Frontend(&'r mut dyn RunFrontend),
-}
-
-impl<'r> OutputMode<'r> {
-    /// Returns the mode of a run that is started by `host`, with its report in JSON if there is one.
-    pub(crate) fn new(host: &Host, report: Option<&'r mut JsonReport>) -> Self {
-        match report {
-            Some(report) => OutputMode::Frontend(report),
-            None => OutputMode::Streams(UserPresence::detect(host)),
-        }
-    }
-
-    /// Returns the size of the terminal on which a user watches the run, if one does.
-    fn watched_terminal(&self) -> Option<TerminalSize> {
-        let is_watched = matches!(self, Self::Streams(UserPresence::Present));
-        is_watched.then(stderr_size).flatten()
-    }
-}
-
-/// Whether a user is at the terminal and can be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UserPresence {
-    /// At a terminal.
-    Present,
-    /// Not at a terminal.
-    Absent,
-}
-
-impl UserPresence {
-    /// Detects whether standard input and standard error of `host` are terminals.
-    pub(crate) fn detect(host: &Host) -> Self {
-        let has_terminal = |stream: StreamTarget| stream == StreamTarget::Terminal;
-        Self::from_flag(has_terminal(host.stdin) && has_terminal(host.stderr))
-    }
-
-    /// Returns `Present` if `is_present`.
-    pub(crate) fn from_flag(is_present: bool) -> Self {
-        if is_present {
-            UserPresence::Present
-        } else {
-            UserPresence::Absent
-        }
-    }
 }
 
 /// What accompanies a run or a pipeline: its display, the questions to its user, and the user's
@@ -349,14 +241,6 @@ pub(crate) async fn execute_and_show(
     })
 }
 
-/// Returns the user's paths that agents of `request` may write to.
-pub(crate) fn write_paths(request: &RunRequest) -> impl Iterator<Item = &AbsPath> {
-    let opened = request.context.opened.iter();
-    let opened = opened.filter(|opened| opened.permission == Permission::Write);
-    let config_paths = request.config.write_paths();
-    config_paths.chain(opened.map(|opened| &opened.path))
-}
-
 /// Returns `workspace`, the winner's files in the session, if they stay there.
 fn kept_files(
     workspace: AbsPath,
@@ -488,246 +372,6 @@ fn unanswerable_review_error() -> Error {
         .with_hint(
             "or open no path for writing, and deliver later: massgen --continue --cwd-context rw",
         )
-}
-
-/// A run that has ended.
-#[derive(Clone, Debug)]
-pub(crate) struct RunOutcome {
-    /// The exit status of the process.
-    pub(crate) status: ExitStatus,
-    /// The id of its session; a session in which nothing was saved has been removed.
-    pub(crate) session: String,
-    /// The directory of its logs.
-    pub(crate) log_dir: AbsPath,
-    /// The beginning of a line that the user typed and did not send to the agents.
-    pub(crate) unsent_text: String,
-    /// The next command to suggest to the user.
-    pub(crate) hint: Option<String>,
-    /// The directory with the winner's files, if they stayed in the session because there was no
-    /// path to deliver them to.
-    pub(crate) kept_files: Option<AbsPath>,
-}
-
-/// Builds the request of a prepared run.
-pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
-    let (team, prompt) = (prepared.team, prepared.prompt);
-    let mut context = run_context(&team, prepared.opened_paths, arguments)?;
-    context.host.session_sandboxes = prepared.session_sandboxes;
-    context.approvals.session = prepared.approvals;
-    let session = prepared
-        .continued_session
-        .map(|continued| Session::open(continued.session_dir, context.redactor.clone()))
-        .transpose()?;
-    let layout = RunLayout::plan(&team.config, &team.host.state_parent, new_run_name());
-    let question = Arc::from(prompt.cleaned_prompt);
-    Ok(RunRequest {
-        session,
-        ..RunRequest::new(
-            context,
-            team.config,
-            layout,
-            prompt.original_prompt,
-            question,
-        )
-    })
-}
-
-/// Connects the models of `team`, and returns what its runs have in common, with the paths that
-/// prompts opened.
-pub(crate) fn run_context(
-    team: &RunTeam,
-    opened: Vec<OpenedPath>,
-    arguments: &RunArguments,
-) -> Result<RunContext> {
-    let (host, file) = (&team.host, team.file.as_ref());
-    let inbox = arguments.inbox_dir.as_ref();
-    Ok(RunContext {
-        base: host.cwd.clone(),
-        opened,
-        models: connect_all(&team.config, &team.models, host)?,
-        redactor: Redactor::new(secret_values(&team.config, host)),
-        telemetry: team.telemetry.clone(),
-        invocation: RunInvocation {
-            config_path: file.and_then(TeamFile::path).cloned(),
-            own_files: own_files(file, &team.other_files),
-            config_text: file.map(TeamFile::text),
-            arguments: host.arguments.clone(),
-            detail: if arguments.debug {
-                LogDetail::Debug
-            } else {
-                LogDetail::Plain
-            },
-        },
-        host: host_environment(host),
-        approvals: ApprovalConfig::default(),
-        inbox: inbox.map(|dir| host.cwd.join(dir)),
-    })
-}
-
-/// Returns the files that a run with the config `file` obeys: that one and `other_files`.
-pub(crate) fn own_files(file: Option<&TeamFile>, other_files: &[AbsPath]) -> Vec<AbsPath> {
-    let config_path = file.and_then(TeamFile::path);
-    config_path
-        .into_iter()
-        .chain(other_files)
-        .cloned()
-        .collect()
-}
-
-/// Returns what commands need to know about the process.
-pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
-    HostEnvironment {
-        executable: host.executable.clone(),
-        cwd: host.cwd.clone(),
-        env: host.env.clone(),
-        variables: host.config_variables(),
-        home: host.home.clone(),
-        policy: host.policy.clone(),
-        session_sandboxes: None,
-    }
-}
-
-/// Connects the models of all agents; no request is sent yet.
-pub(crate) fn connect_all(
-    config: &Config,
-    models: &ModelList,
-    host: &Host,
-) -> Result<ModelsByAgent> {
-    let (models_by_agent, failures) = connect_agents(config, models, host)?;
-    match connection_error(failures) {
-        None => Ok(models_by_agent),
-        Some(error) => Err(error),
-    }
-}
-
-/// Connects the models of all agents, and returns why those of some agents cannot be asked.
-pub(crate) fn connect_agents(
-    config: &Config,
-    models: &ModelList,
-    host: &Host,
-) -> Result<(ModelsByAgent, Vec<(AgentId, Error)>)> {
-    require_prices(config, models)?;
-    require_agent_scripts(config, &host.cwd)?;
-    let http = HttpClient::new();
-    let variables = host.config_variables();
-    let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
-    let context = ConnectContext {
-        env: &env,
-        http: &http,
-        cwd: &host.cwd,
-        rate_limiter: &RateLimiter::new(&config.rate_limits),
-        models,
-        read: &read_script,
-        policy: &host.policy,
-    };
-    let (mut models_by_agent, mut failures) = (ModelsByAgent::new(), Vec::new());
-    for agent in &config.agents {
-        match connect(&agent.backend, context) {
-            Ok(models) => {
-                models_by_agent.insert(agent.id.clone(), models);
-            }
-            Err(error) => failures.push((agent.id.clone(), error)),
-        }
-    }
-    Ok((models_by_agent, failures))
-}
-
-/// Returns one error for all agents whose models cannot be asked: with every key that would help.
-pub(crate) fn connection_error(failures: Vec<(AgentId, Error)>) -> Option<Error> {
-    let mut failures = failures.into_iter();
-    let (_, first_error) = failures.next()?;
-    let mut other_errors: Vec<(AgentId, Error)> = failures.collect();
-    other_errors.retain(|(_, error)| error.to_string() != first_error.to_string());
-    Some(
-        other_errors
-            .into_iter()
-            .fold(first_error, |all, (agent, error)| {
-                let hint = error.hints().first().map_or("", String::as_str);
-                all.with_hint(format!("{agent}: {error}; {hint}"))
-            }),
-    )
-}
-
-/// Checks the scripts of all agents. The error names the agent.
-pub(crate) fn require_agent_scripts(config: &Config, cwd: &AbsPath) -> Result<()> {
-    for agent in &config.agents {
-        require_scripts(&agent.backend, cwd, &read_script).map_err(|error| {
-            let message = format!("agent `{}`: {error}", agent.id);
-            let hints = error.hints().iter();
-            hints.fold(Error::new(error.kind(), message), |named, hint| {
-                named.with_hint(hint.as_str())
-            })
-        })?;
-    }
-    Ok(())
-}
-
-/// Reads a script of replies.
-pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
-    let missing_error = || {
-        Error::new(
-            ErrorKind::Config,
-            format!("the script `{path}` does not exist"),
-        )
-        .with_hint("`script` is relative to the directory of the config file")
-    };
-    let bytes = read_regular_file(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing_error)?;
-    String::from_utf8(bytes).map_err(|error| {
-        Error::new(
-            ErrorKind::Config,
-            format!("the script `{path}` is not UTF-8"),
-        )
-        .with_source(error)
-    })
-}
-
-/// Returns the secrets of the environment that can be recognized by name: no others are known
-/// before a config is read.
-pub(crate) fn environment_secrets(host: &Host) -> Vec<SecretString> {
-    let variables = host.config_variables();
-    let secrets = variables.retain_named(|name| is_key_variable(name) || is_secret(name));
-    secrets.values().map(SecretString::from).collect()
-}
-
-/// Returns every secret that this run could send: the keys in the config and the environment, and
-/// what the config passes to servers, agent programs and commands.
-pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
-    let api_keys = config
-        .agents
-        .iter()
-        .flat_map(|agent| agent.backend.with_subagent_models())
-        .filter_map(|model| model.api_key.as_ref());
-    let written_secrets = api_keys.map(|key| SecretString::from(key.expose_secret()));
-    let variables = host.config_variables();
-    let variable_secrets = key_variables()
-        .filter_map(|name| variables.get_non_empty(name))
-        .map(SecretString::from);
-    let external = config
-        .agents
-        .iter()
-        .flat_map(|agent| agent.backend.with_subagent_models())
-        .filter_map(|model| model.external_agent.as_ref());
-    let agent_secrets = external.flat_map(|agent| agent.secrets(&variables));
-    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let server_secrets = servers.flat_map(|server| server.secrets(&variables));
-    let commands = config.commands();
-    let user = HostUser {
-        home: host.home.as_ref(),
-        env: &host.env,
-        variables: &variables,
-    };
-    let container_secrets = commands.clone().filter_map(|commands| {
-        let docker = commands.mode.container()?;
-        Some(credentials::secrets(&docker.credentials, user))
-    });
-    let command_secrets = commands.flat_map(|commands| commands.secrets(&variables));
-    written_secrets
-        .chain(variable_secrets)
-        .chain(server_secrets)
-        .chain(agent_secrets)
-        .chain(command_secrets)
-        .chain(container_secrets.flatten())
-        .collect()
 }
 
 #[cfg(test)]

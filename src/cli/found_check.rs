@@ -5,10 +5,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::TerminalLines;
-use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::interrupted_before_run;
 use crate::cli::output::CliOutput;
-use crate::cli::run::PreparedRun;
+use crate::cli::run_context::PreparedRun;
+use crate::cli::run_frontend::UserPresence;
 use crate::error::Result;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;

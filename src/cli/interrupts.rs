@@ -2,13 +2,15 @@
 //! The first asks for a graceful shutdown, which keeps the results so far; the second stops
 //! immediately.
 
+use std::num::NonZero;
 use std::sync::mpsc::channel;
-use std::thread;
+use std::time::Duration;
+use std::{io, thread};
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::cli::run::single_thread_runtime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::HangupAction;
 use crate::orchestrator::execution::ShutdownSignal;
@@ -182,4 +184,32 @@ pub(crate) fn parked_before_run() -> Error {
 pub(crate) fn interrupted_before_run() -> Error {
     Error::new(ErrorKind::Interrupted, "interrupted before the run started")
         .with_hint("no model was called")
+}
+
+/// Maximum number of worker threads that agents share; file work uses separate threads.
+const WORKERS_MAX: usize = 8;
+
+/// Maximum time that the end of a command waits for system calls that still block.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Creates the runtime. Agents run in parallel, so that none waits while another's reply is parsed.
+pub(crate) fn runtime() -> Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(cores.min(WORKERS_MAX))
+        .enable_all()
+        .build();
+    runtime.map_err(runtime_error)
+}
+
+/// Creates a runtime with one thread; blocking work has its own threads.
+pub(crate) fn single_thread_runtime() -> Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(runtime_error)
+}
+
+fn runtime_error(error: io::Error) -> Error {
+    Error::new(ErrorKind::Environment, "cannot start the event loop")
+        .with_source(error)
+        .with_hint("check the limit of open files: `ulimit -n`")
 }

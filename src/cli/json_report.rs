@@ -3,10 +3,11 @@
 
 use serde::Serialize;
 
-use crate::cli::execution::{Decider, RunFrontend};
 use crate::cli::format::OutputFormat;
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
+use crate::cli::run_frontend::Decider;
+use crate::cli::run_frontend::RunFrontend;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::world::io::clock::{self, Stopwatch};

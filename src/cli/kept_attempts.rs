@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::cli::command_line::usage_error;
-use crate::cli::execution::write_paths;
+use crate::cli::run_context::write_paths;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::orchestrator::execution::RunRequest;

@@ -5,9 +5,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
 use crate::cli::deliveries::interactive_review::TerminalLines;
-use crate::cli::execution::{UserPresence, connect_agents, connection_error};
 use crate::cli::interrupts::interrupted_before_run;
 use crate::cli::output::CliOutput;
+use crate::cli::run_context::connect_agents;
+use crate::cli::run_context::connection_error;
+use crate::cli::run_frontend::UserPresence;
 use crate::config::Config;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;

@@ -8,12 +8,12 @@ use crate::cli::args::mcp::McpCommand;
 use crate::cli::args::pipeline::{PipelineArguments, PipelineCommand, RolesArguments};
 use crate::cli::args::{CliCommand, DeliveryArguments, RunArguments, SchemaCommand};
 use crate::cli::command_line::CliInvocation;
-use crate::cli::execution::UserPresence;
 use crate::cli::format::{OutputFormat, requested_format};
 use crate::cli::json_report::JsonReport;
 pub use crate::cli::machine_policy::read_machine_policy;
 use crate::cli::mcp::{login, orchestrate, packages};
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::cli::run_frontend::{RunFrontend, UserPresence};
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -27,6 +27,9 @@ mod broad_paths;
 mod approval_prompt;
 mod automation;
 mod terminal_text;
+mod run_frontend;
+mod run_context;
+mod run_flags;
 mod execution;
 mod configs;
 mod dashboard;
@@ -203,7 +206,10 @@ fn execute(
         None if interactive::is_wanted(host, &arguments.run) => {
             interactive::run(host, &arguments.run)?
         }
-        None => run::run(host, &arguments.run, output, report)?,
+        None => {
+            let report = report.map(|report| -> &mut dyn RunFrontend { report });
+            run::run(host, &arguments.run, output, report)?
+        }
         Some(CliCommand::Init(arguments)) => init::run(host, &arguments, output)?,
         Some(CliCommand::Demo) => run::run(host, &demo_arguments(host), output, None)?,
         Some(CliCommand::Config(command)) => configs::run(host, &command, output)?,
@@ -317,7 +323,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cli::execution::RunFrontend as _;
+    use crate::cli::run_frontend::RunFrontend as _;
     use crate::error::{ErrorKind, ExitStatus};
     use crate::event::{Event, RunEvent};
 

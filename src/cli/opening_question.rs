@@ -4,9 +4,9 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::deliveries::interactive_review::TerminalLines;
-use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::interrupted_before_run;
 use crate::cli::output::CliOutput;
+use crate::cli::run_frontend::UserPresence;
 use crate::config::Config;
 use crate::error::Result;
 use crate::host::Host;

@@ -3,12 +3,11 @@
 use serde_json::json;
 
 use crate::cli::args::ReplayArguments;
-use crate::cli::execution::host_environment;
-use crate::cli::interrupts::listen;
+use crate::cli::interrupts::{listen, runtime};
 use crate::cli::logs::find_run;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::event_line;
-use crate::cli::run::runtime;
+use crate::cli::run_context::host_environment;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};

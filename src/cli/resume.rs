@@ -7,13 +7,12 @@ use std::sync::Arc;
 use crate::cli::args::RunArguments;
 use crate::cli::continued_session::{default_sessions, filter_open_paths, requested_session};
 use crate::cli::environment;
-use crate::cli::execution::{
-    OutputMode, RunOutcome, connect_agents, execute_and_show, run_context, secret_values,
-};
-use crate::cli::json_report::JsonReport;
+use crate::cli::execution::execute_and_show;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{RunTeam, apply_flags, open_cwd, telemetry_settings, with_implied_review};
+use crate::cli::run_context::{RunTeam, connect_agents, run_context, secret_values};
+use crate::cli::run_flags::{apply_flags, open_cwd, telemetry_settings, with_implied_review};
+use crate::cli::run_frontend::{OutputMode, RunFrontend, RunOutcome};
 use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::config::recorded::recorded_config;
@@ -77,7 +76,7 @@ pub(crate) async fn resume(
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
-    report: Option<&mut JsonReport>,
+    report: Option<&mut dyn RunFrontend>,
 ) -> Result<RunOutcome> {
     let arguments = arguments.with_recorded(&interrupted_run.metadata.cli_args)?;
     let arguments = &with_implied_review(arguments, host);

@@ -2,96 +2,52 @@
 //! every error in them is reported before a model is asked.
 
 use std::io;
-use std::num::NonZero;
-use std::time::Duration;
-
-use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
 use crate::cli::broad_paths::{reject_broad_cwd, reject_broad_mentions};
 use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, default_sessions, requested_session};
 use crate::cli::deliveries::finish_interrupted_deliveries;
-use crate::cli::execution::{OutputMode, RunOutcome, UserPresence, execute};
+use crate::cli::execution::execute;
 use crate::cli::format::OutputFormat;
 use crate::cli::found_check::add_found_check;
 use crate::cli::interrupts::{
-    interrupted_before_run, listen, listen_for_parking, parked_before_run,
+    SHUTDOWN_TIMEOUT, interrupted_before_run, listen, listen_for_parking, parked_before_run,
+    runtime,
 };
-use crate::cli::json_report::JsonReport;
 use crate::cli::missing_keys::settle_missing_keys;
-use crate::cli::model_prices::{apply_limits, model_list};
+use crate::cli::model_prices::model_list;
 use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
+use crate::cli::run_context::{PreparedRun, RunTeam};
 use crate::cli::run_directory::{
     DirectoryDecision, ask_about_directory, remember_closed_directory,
 };
+use crate::cli::run_flags::{
+    apply_flags, open_cwd, reject_parking, telemetry_settings, with_implied_review,
+};
+use crate::cli::run_frontend::{OutputMode, RunFrontend, RunOutcome, UserPresence};
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
-use crate::cli::team_file::TeamFile;
 use crate::cli::{dry_run, environment, mentions, pipeline};
 use crate::config::team::WorkspaceMode;
-use crate::config::{Config, ContextPath, DeliveryMode, Strategy, WriteMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::mentions::{LookupResult, ParsedPrompt};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
-use crate::permissions::grant::Permission;
 use crate::resume::InterruptedRun;
-use crate::spending::models::ModelList;
 use crate::text::shell_line;
-use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::io::files::inspect;
 use crate::world::io::terminal_input::has_unread_bytes;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
-use crate::world::store::sandboxes::SessionSandboxes;
 use crate::world::store::sessions::{find, list};
-
-/// Maximum number of worker threads that agents share; file work uses separate threads.
-const WORKERS_MAX: usize = 8;
-/// Maximum time that the end of a command waits for system calls that still block.
-pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Name of the directory to which a user may copy the files of an answer.
 const COPY_DIRECTORY: &str = "massgen_files";
-
-/// A team at work, and what its runs have in common.
-#[derive(Debug)]
-pub(crate) struct RunTeam {
-    /// The process, and the variables of `.env` files.
-    pub host: Host,
-    /// The team, with the changes that flags make.
-    pub config: Config,
-    /// Its config file, if there is one.
-    pub file: Option<TeamFile>,
-    /// The configs of other teams that the same process starts.
-    pub other_files: Vec<AbsPath>,
-    /// The known models, with their prices.
-    pub models: ModelList,
-    /// The settings of the telemetry export, if it is enabled.
-    pub telemetry: Option<TelemetrySettings>,
-}
-
-/// Everything that a run needs, already checked.
-#[derive(Debug)]
-pub(crate) struct PreparedRun {
-    /// Who works on the task.
-    pub team: RunTeam,
-    /// The task, with the paths that it mentions.
-    pub prompt: ParsedPrompt,
-    /// The paths that the prompts of the session open, including those of this one.
-    pub opened_paths: Vec<OpenedPath>,
-    /// The session that the run continues, if any.
-    pub continued_session: Option<ContinuedSession>,
-    /// The approvals that the user gave for the session.
-    pub approvals: SessionApprovals,
-    /// The directories of the last turn, in an interactive session.
-    pub session_sandboxes: Option<SessionSandboxes>,
-}
 
 /// Executes a run. A system call that still blocks at its end, such as reading a standard input
 /// that never arrives, does not delay it.
@@ -99,7 +55,7 @@ pub(crate) fn run(
     host: &Host,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
-    report: Option<&mut JsonReport>,
+    report: Option<&mut dyn RunFrontend>,
 ) -> Result<ExitStatus> {
     let runtime = runtime()?;
     let result = runtime.block_on(execute_task(host, arguments, output, report));
@@ -107,21 +63,11 @@ pub(crate) fn run(
     result
 }
 
-/// Returns the flags with the review that `--best-of` implies for a user at a terminal.
-pub(crate) fn with_implied_review(mut arguments: RunArguments, host: &Host) -> RunArguments {
-    let is_present = UserPresence::detect(host) == UserPresence::Present;
-    let is_unattended = arguments.automation
-        || arguments.delivery.yes
-        || arguments.output_format != OutputFormat::Text;
-    arguments.delivery.review |= arguments.best_of.is_some() && is_present && !is_unattended;
-    arguments
-}
-
 async fn execute_task(
     host: &Host,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
-    report: Option<&mut JsonReport>,
+    report: Option<&mut dyn RunFrontend>,
 ) -> Result<ExitStatus> {
     let arguments = &with_implied_review(arguments.clone(), host);
     let stop = if arguments.park {
@@ -245,19 +191,6 @@ fn copy_command(files: &AbsPath, cwd: &AbsPath) -> String {
     shell_line(&words.map(str::to_owned))
 }
 
-/// Refuses `--park` for a pipeline.
-///
-/// # Errors
-/// The flag is given.
-pub(crate) fn reject_parking(arguments: &RunArguments) -> Result<()> {
-    if !arguments.park {
-        return Ok(());
-    }
-    let message = "`--park` is not available for a pipeline";
-    Err(Error::new(ErrorKind::Usage, message)
-        .with_hint("a pipeline that was stopped is resumed without it: massgen --continue"))
-}
-
 /// Finds the pipeline to resume: `--continue` without a task selects the last one, and
 /// `--session-id` may name one. The last interrupted run has precedence over a pipeline that began
 /// earlier, or on which another process works.
@@ -340,28 +273,6 @@ fn show_ended_answer(
     output.note("the last turn has ended; this is its answer");
     output.result(&format!("{}\n", last_turn.answer.trim()))?;
     Ok(ExitStatus::Success)
-}
-
-/// Creates the runtime. Agents run in parallel, so that none waits while another's reply is parsed.
-pub(crate) fn runtime() -> Result<Runtime> {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(cores.min(WORKERS_MAX))
-        .enable_all()
-        .build();
-    runtime.map_err(runtime_error)
-}
-
-/// Creates a runtime with one thread; blocking work has its own threads.
-pub(crate) fn single_thread_runtime() -> Result<Runtime> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    runtime.map_err(runtime_error)
-}
-
-fn runtime_error(error: io::Error) -> Error {
-    Error::new(ErrorKind::Environment, "cannot start the event loop")
-        .with_source(error)
-        .with_hint("check the limit of open files: `ulimit -n`")
 }
 
 async fn prepare(
@@ -511,77 +422,6 @@ fn report_interrupted_run(
     })
 }
 
-/// Replaces values of the config by those of the flags.
-pub(crate) fn apply_flags(
-    config: &mut Config,
-    arguments: &RunArguments,
-    output: &mut CliOutput<'_>,
-) -> Result<()> {
-    if let Some(seconds) = arguments.orchestrator_timeout {
-        config.timeouts.orchestrator_seconds = seconds;
-    }
-    apply_strategy(config, arguments)?;
-    let rates = arguments.rate_limit.iter().cloned();
-    config.rate_limits.extend(rates);
-    if let Some(warning) = apply_limits(config, &arguments.limits) {
-        output.warning(&warning);
-    }
-    if arguments.limits.iterations.is_some() && !config.has_iterations() {
-        output.warning("`--max-iterations` has no effect: the config has no pipeline with `until`");
-    }
-    if arguments.delivery.review {
-        config.delivery = DeliveryMode::Review;
-    }
-    for command in &arguments.check {
-        config.checks.require(command);
-    }
-    let strategy = config.orchestrator.strategy;
-    if strategy.ends_at_first_pass() && !config.checks.has_required() {
-        let message = format!("`{}` needs a required check", strategy.name());
-        return Err(usage_error(message).with_hint("name one: --check \"cargo test\""));
-    }
-    if let Some(choice) = arguments.sandbox {
-        config.override_sandbox(choice);
-        if !config.has_local_commands() && config.checks.list.is_empty() {
-            output.warning("`--sandbox` has no effect: no agent runs commands on this machine, and there are no checks");
-        }
-    }
-    Ok(())
-}
-
-/// Applies the flags about attempts and about how the winner is found.
-fn apply_strategy(config: &mut Config, arguments: &RunArguments) -> Result<()> {
-    if config.workflow.is_some()
-        && (arguments.summary_file.is_some() || arguments.junit_file.is_some())
-    {
-        let message = "`--summary-file` and `--junit-file` are not for a pipeline";
-        return Err(
-            usage_error(message).with_hint("the result of a pipeline is in `--output-format json`")
-        );
-    }
-    if config.workflow.is_some() && arguments.keep_attempts.is_some() {
-        let message = "`--keep-attempts` is not for a pipeline";
-        return Err(usage_error(message)
-            .with_hint("the work of each role is in its repository: see `massgen pipeline log`"));
-    }
-    let strategy = arguments.best_of.map(|_| Strategy::BestOf);
-    let Some(strategy) = arguments.strategy.or(strategy) else {
-        return Ok(());
-    };
-    if config.workflow.is_some() {
-        let message = "`--best-of` and `--strategy` are not for the roles of a pipeline";
-        return Err(usage_error(message).with_hint("set `strategy` and `copies` in its config"));
-    }
-    config.orchestrator.strategy = strategy;
-    if let Some(count) = arguments.best_of {
-        config.orchestrator.write_mode = WriteMode::Attempts;
-        config
-            .deal_attempts(count)
-            .map_err(|reason| usage_error(format!("`--best-of` cannot copy an agent: {reason}")))?;
-    }
-    Ok(())
-}
-
 /// Returns the paths that earlier turns opened and that are still open, and warns about the others.
 fn opened_earlier(
     continued: Option<&ContinuedSession>,
@@ -594,20 +434,6 @@ fn opened_earlier(
         output.warning(&warning);
     }
     Ok(opened_paths)
-}
-
-/// Reads the telemetry settings from the process's own environment; `.env` files do not count.
-pub(crate) fn telemetry_settings(
-    host: &Host,
-    output: &mut CliOutput<'_>,
-) -> Option<TelemetrySettings> {
-    match TelemetrySettings::read(&|name| host.env(name).map(str::to_owned)) {
-        Ok(settings) => settings,
-        Err(reason) => {
-            output.warning(&format!("telemetry is disabled: {reason}"));
-            None
-        }
-    }
 }
 
 /// Rejects a mention of the home directory or of `/`, which is rarely intended.
@@ -628,20 +454,5 @@ pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
                     "to open it deliberately, add it to `orchestrator.context_paths` in a config",
                 ))
         }
-    }
-}
-
-/// Opens the current directory; if the config already lists it, the flag's permission wins.
-pub(crate) fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
-    let paths = &mut config.orchestrator.context_paths;
-    match paths.iter_mut().find(|context| context.path == host.cwd) {
-        Some(context) => context.permission = permission,
-        None => paths.push(ContextPath {
-            path: host.cwd.clone(),
-            permission,
-            protected: Vec::new(),
-            hidden: Vec::new(),
-            unprotected: Vec::new(),
-        }),
     }
 }

@@ -10,10 +10,9 @@ use crate::cli::directory_question::{
     PROTECTED_PATHS_QUESTION, confirmation, directory_breadth_reason, directory_obstacle,
     parse_answer, parse_permission, parse_protected_paths, question_lines, resolve_typed_path,
 };
-use crate::cli::execution::connect_all;
 use crate::cli::interrupts::interrupted_before_run;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::run::PreparedRun;
+use crate::cli::run_context::{PreparedRun, connect_all};
 use crate::config::ContextPath;
 use crate::error::Result;
 use crate::host::Host;

@@ -3,8 +3,7 @@
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use crate::cli::interrupts::{listen, wait_or_interrupt};
-use crate::cli::run::single_thread_runtime;
+use crate::cli::interrupts::{listen, single_thread_runtime, wait_or_interrupt};
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::error::CallParseError;

@@ -12,14 +12,16 @@ use crate::cli::batch::cell_team::load_cell_team;
 use crate::cli::batch::copy_access::{open_copy, shared_permission};
 use crate::cli::batch::task_mentions::{MentionScope, TaskMentions, read_mentions};
 use crate::cli::deliveries::finish_interrupted_deliveries;
-use crate::cli::execution::{
-    OutputMode, environment_secrets, execute_and_show, run_request, secret_values,
-};
+use crate::cli::execution::execute_and_show;
 use crate::cli::interrupts::parked_before_run;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::build_resumed_request;
-use crate::cli::run::{PreparedRun, RunTeam, apply_flags, telemetry_settings};
+use crate::cli::run_context::{PreparedRun, RunTeam, environment_secrets};
+use crate::cli::run_context::{run_request, secret_values};
+use crate::cli::run_flags::apply_flags;
+use crate::cli::run_flags::telemetry_settings;
+use crate::cli::run_frontend::OutputMode;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::storage_path::{LOGS, STATE_DIR};

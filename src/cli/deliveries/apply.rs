@@ -18,10 +18,10 @@ use crate::cli::deliveries::undo::{ReportedMove, report};
 use crate::cli::deliveries::{
     display_path, find_delivery, pipeline, plan_kept, require_known_path, resolve_paths,
 };
-use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivered_path, delivery_outcome};
+use crate::cli::run_frontend::UserPresence;
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};

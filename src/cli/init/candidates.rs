@@ -3,9 +3,9 @@
 
 use crate::cli::args::init::InitArguments;
 use crate::cli::init::discovery::{FoundLogin, describe_program};
+use crate::cli::interrupts::single_thread_runtime;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::single_thread_runtime;
 use crate::cli::team::{list_models, listed_model, probe_local_servers};
 use crate::config::BackendConfig;
 use crate::config::draft::first_team::TeamCandidate;

@@ -14,15 +14,15 @@ use crate::cli::editor::choices::CommandValues;
 use crate::cli::editor::{
     EditorConfig, EditorStyle, LineOutcome, LinePurpose, LineRequest, PromptEditor, TypedLine,
 };
-use crate::cli::execution::{OutputMode, execute};
+use crate::cli::execution::execute;
 use crate::cli::format::OutputFormat;
 use crate::cli::interactive::commands::{InteractiveInput, OFFERED_COMMANDS, parse_input};
 use crate::cli::interactive::session_state::SessionState;
 use crate::cli::interactive::shell_command::ShellCommandEnd;
-use crate::cli::interrupts::{SignalListener, SignalRequest};
+use crate::cli::interrupts::{SHUTDOWN_TIMEOUT, SignalListener, SignalRequest, runtime};
 use crate::cli::output::{CliOutput, ColourChoice, SCREEN_READER};
 use crate::cli::resume::{find_interrupted_run, resume};
-use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
+use crate::cli::run_frontend::OutputMode;
 use crate::cli::typed_message::TypedMessageLine;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};

@@ -9,7 +9,6 @@ use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
 use crate::cli::directory_question::{directory_breadth_reason, needs_directory_question};
 use crate::cli::editor::choices::CommandValue;
-use crate::cli::execution::{RunOutcome, UserPresence, connect_all};
 use crate::cli::logs::find_run;
 use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::missing_keys::settle_missing_keys;
@@ -18,9 +17,12 @@ use crate::cli::models::obstacle;
 use crate::cli::opening_question::confirm_openings;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
-use crate::cli::run::{
-    PreparedRun, RunTeam, apply_flags, reject_broad_mention, telemetry_settings,
-};
+use crate::cli::run::reject_broad_mention;
+use crate::cli::run_context::{PreparedRun, RunTeam, connect_all};
+use crate::cli::run_flags::apply_flags;
+use crate::cli::run_flags::telemetry_settings;
+use crate::cli::run_frontend::RunOutcome;
+use crate::cli::run_frontend::UserPresence;
 use crate::cli::team::{ChosenTeam, choose_team, configured_team, require_detectable_team};
 use crate::cli::{environment, mentions};
 use crate::config::model_family::{foreign_model_warning, misspelling_warning};

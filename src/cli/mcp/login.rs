@@ -8,10 +8,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::cli::args::mcp::{LoginArguments, LogoutArguments, NamedServer};
-use crate::cli::interrupts::listen;
+use crate::cli::interrupts::{listen, runtime};
 use crate::cli::mcp::oauth_callback::CallbackListener;
 use crate::cli::output::CliOutput;
-use crate::cli::run::runtime;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::servers::{RemoteServer, ServerTransport};

@@ -4,14 +4,14 @@
 use crate::cli::args::RunArguments;
 use crate::cli::args::mcp::OrchestrateArguments;
 use crate::cli::environment;
-use crate::cli::execution::connect_all;
-use crate::cli::interrupts::listen;
+use crate::cli::interrupts::{SHUTDOWN_TIMEOUT, listen, runtime};
 use crate::cli::mcp::run_handler::RunHandler;
 use crate::cli::mcp::run_registry::{ApplyAuthority, RunRegistry, RunTemplate};
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime, telemetry_settings};
+use crate::cli::run_context::connect_all;
+use crate::cli::run_flags::telemetry_settings;
 use crate::cli::team::{ChosenTeam, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::error::{ExitStatus, Result};

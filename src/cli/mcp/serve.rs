@@ -1,11 +1,10 @@
 //! Implements `massgen mcp serve`: serves the tools of one gate until the client or the user ends
 //! it. Messages to the user go to standard error.
 
-use crate::cli::interrupts::listen;
+use crate::cli::interrupts::{SHUTDOWN_TIMEOUT, listen, runtime};
 use crate::cli::mcp::tool_handler::ToolHandler;
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::execution::{Decider, RunFrontend, RunOutcome};
 use crate::cli::json_report::event_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::result::{ErrorReport, RunResult};
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
+use crate::cli::run_frontend::Decider;
+use crate::cli::run_frontend::{RunFrontend, RunOutcome};
 use crate::error::{ExitStatus, Result};
 use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AnswerLabel;

@@ -4,9 +4,9 @@
 use serde_json::json;
 
 use crate::cli::args::pipeline::PipelineArguments;
+use crate::cli::interrupts::runtime;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline::run::resolve_pipeline;
-use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
 use crate::pipeline::inspect::{BranchStatus, PipelineView};

@@ -2,10 +2,10 @@
 //! `massgen pipeline reset`, which restarts a role in it.
 
 use crate::cli::args::pipeline::RoleArguments;
+use crate::cli::interrupts::runtime;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::branches::short_id;
 use crate::cli::pipeline::run::resolve_pipeline;
-use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
 use crate::pipeline::repository::PipelineRepository;

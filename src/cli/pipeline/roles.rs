@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use crate::cli::args::pipeline::RolesArguments;
+use crate::cli::interrupts::runtime;
 use crate::cli::output::{CliOutput, ReportFormat};
-use crate::cli::run::runtime;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::workflow::WorkflowConfig;

@@ -7,14 +7,17 @@ use crate::agent::user_messages::{UserMessageSender, user_message_channel};
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::environment;
-use crate::cli::execution::{
-    Decider, EVENTS_WAITING_MAX, OutputMode, RunCompanion, RunOutcome, run_context, secret_values,
-};
+use crate::cli::execution::{EVENTS_WAITING_MAX, RunCompanion};
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
 use crate::cli::result_builder::RunStart;
-use crate::cli::run::{PreparedRun, RunTeam, apply_flags, telemetry_settings};
+use crate::cli::run_context::run_context;
+use crate::cli::run_context::{PreparedRun, RunTeam, secret_values};
+use crate::cli::run_flags::apply_flags;
+use crate::cli::run_flags::telemetry_settings;
+use crate::cli::run_frontend::OutputMode;
+use crate::cli::run_frontend::{Decider, RunOutcome};
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;

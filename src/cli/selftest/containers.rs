@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cli::call_environment::{CallerAccess, build_call_container, new_origin};
-use crate::cli::execution::host_environment;
+use crate::cli::run_context::host_environment;
 use crate::config::command_line::CommandBounds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;

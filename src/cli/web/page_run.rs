@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::user_messages::{MessageRejection, UserMessage, UserMessageSender};
-use crate::cli::execution::{Decider, RunFrontend, RunOutcome};
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::RunStart;
+use crate::cli::run_frontend::Decider;
+use crate::cli::run_frontend::{RunFrontend, RunOutcome};
 use crate::cli::web::logged_run::LoggedRun;
 use crate::cli::web::run_feed::RunFeed;
 use crate::error::{Error, ErrorKind, Result};

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cli::http::origin_guard::OriginGuard;
 use crate::cli::http::token::BearerTokens;
-use crate::cli::run::RunTeam;
+use crate::cli::run_context::RunTeam;
 use crate::cli::team::ChosenTeam;
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
