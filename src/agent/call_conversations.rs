@@ -250,6 +250,7 @@ impl CallConversations {
             call_progress: CallProgress::default(),
             paid_media: None,
             call_scope: Some(format!("{call_id}/{}", setup.task.id)),
+            shared_prefix: None,
         };
         session.add_user_message(setup.first);
         session

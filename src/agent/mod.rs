@@ -17,6 +17,7 @@ pub mod round;
 mod servers;
 mod compaction;
 pub mod compaction_trigger;
+pub mod shared_prefix;
 mod step;
 mod call_conversations;
 pub mod subagents;
@@ -38,6 +39,7 @@ use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::ReplySource;
+use crate::agent::shared_prefix::SharedPrefix;
 use crate::agent::subagents::SubagentSetup;
 use crate::agent::vendor_tools::VendorRequestCount;
 use crate::backend::available_model::AvailableModel;
@@ -108,6 +110,8 @@ pub struct ModelSession {
     /// For a subagent, what its call ids are prefixed with so that they differ from those of its
     /// parent and of other subagents.
     pub call_scope: Option<String>,
+    /// Its part in a group of sessions with the same first request, if there is one.
+    pub shared_prefix: Option<SharedPrefix>,
 }
 
 /// One complete reply of a model.

@@ -368,8 +368,12 @@ impl ModelSession {
         let Some(model) = self.models.first() else {
             return Err(permanent_error("the agent has no model"));
         };
+        if let Some(prefix) = &self.shared_prefix {
+            prefix.wait().await;
+        }
         let mut request = RequestGuard::begin(self, model).await;
         let reply = self.read_reply(model, &mut request).await;
+        self.note_reply();
         let tokens = request.usage.total_tokens();
         self.compaction_trigger
             .record_usage(tokens, model.context_tokens);
@@ -387,6 +391,12 @@ impl ModelSession {
         };
         request.end(outcome).await;
         reply
+    }
+
+    fn note_reply(&self) {
+        if let Some(prefix) = &self.shared_prefix {
+            prefix.note_reply();
+        }
     }
 
     /// Waits until the rate limits of the model allow a request, and checks the budget again:
@@ -425,6 +435,7 @@ impl ModelSession {
         let mut bytes_left = REPLY_BYTES_MAX;
         while let Some(event) = reply.next().await {
             let event = event?;
+            self.note_reply();
             bytes_left = bytes_left
                 .checked_sub(text_bytes(&event))
                 .ok_or_else(reply_too_long)?;

@@ -275,11 +275,9 @@ fn push_first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, 
     let system = team.system_prompt(member, phase);
     let tools = team.tools(member, phase);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
+    let first_message = prompts::task_message(task) + &team.identity_message(member.number);
     push_line(text, "  first request");
-    for (role, prompt) in [
-        ("system", system.as_str()),
-        ("user", &prompts::task_message(task)),
-    ] {
+    for (role, prompt) in [("system", system.as_str()), ("user", &first_message)] {
         for (index, line) in prompt.lines().enumerate() {
             let role = if index == 0 { role } else { "" };
             push_line(text, format!("    {role:<7}{line}").trim_end());

@@ -323,7 +323,6 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::cli::run_frontend::RunFrontend as _;
     use crate::error::{ErrorKind, ExitStatus};
     use crate::event::{Event, RunEvent};
 

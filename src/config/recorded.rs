@@ -52,9 +52,10 @@ pub fn recorded_config(config: &Config) -> Value {
         coordination_section(orchestrator),
     );
     // A replay runs no checks, because their results are recorded; but such a strategy needs one.
-    let checks = match orchestrator.strategy.ends_at_first_pass() {
-        true => json!(["true"]),
-        false => json!([]),
+    let checks = if orchestrator.strategy.ends_at_first_pass() {
+        json!(["true"])
+    } else {
+        json!([])
     };
     json!({
         root::AGENTS.name(): agents,

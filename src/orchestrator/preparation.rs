@@ -173,7 +173,8 @@ impl PreparedTurn {
 
     /// Returns the first message of the agent `number` for `task`, with what was written for it.
     pub(super) fn first_message(&self, number: AgentNumber, task: &str) -> String {
+        let identity = self.team.identity_message(number);
         let addition = self.additions.get(&number).map_or("", String::as_str);
-        format!("{task}{addition}")
+        format!("{task}{identity}{addition}")
     }
 }

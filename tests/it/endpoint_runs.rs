@@ -180,6 +180,46 @@ fn teams_of_any_size_agree_on_an_answer() {
 }
 
 #[test]
+fn agents_of_one_model_send_the_same_text_and_wait_for_the_first_reply() {
+    const FIRST_REPLY_TIME: Duration = Duration::from_millis(700);
+    let arrivals = Arc::new(Mutex::new((Vec::new(), false)));
+    let seen = Arc::clone(&arrivals);
+    let endpoint = Endpoint::start_with(move |request| {
+        let mut seen = seen.lock().unwrap();
+        seen.0.push((requested_model(request), Instant::now()));
+        // The first request of the model that three agents ask.
+        let is_first = requested_model(request) == "m" && !std::mem::replace(&mut seen.1, true);
+        if is_first {
+            play(request).after(FIRST_REPLY_TIME)
+        } else {
+            play(request)
+        }
+    });
+    let agents = ["a", "b", "c"].map(|id| endpoint.agent(id, "m", ""));
+    // Another model waits for nobody.
+    let other = endpoint.agent("d", "other", "");
+    team_project(&[&agents[..], &[other]].concat(), "").success();
+    let requests = endpoint.server.requests();
+    let sent = |request: &&ReceivedRequest| requested_model(request) == "m";
+    let firsts: Vec<&ReceivedRequest> = requests.iter().filter(sent).take(3).collect();
+    let prefix = |request: &ReceivedRequest| {
+        let (before, after) = request.body.split_once("</task>").unwrap();
+        assert!(after.starts_with("\\n\\nYou are agent"), "{after}");
+        before.to_owned()
+    };
+    assert_eq!(prefix(firsts[0]), prefix(firsts[1]));
+    assert_eq!(prefix(firsts[0]), prefix(firsts[2]));
+    let arrivals = arrivals.lock().unwrap();
+    let of_model = |model: &str| -> Vec<Instant> {
+        let of_model = arrivals.0.iter().filter(|(name, _)| name == model);
+        of_model.map(|(_, at)| *at).collect()
+    };
+    let (three, other) = (of_model("m"), of_model("other"));
+    assert!(three[1] - three[0] >= FIRST_REPLY_TIME, "{three:?}");
+    assert!(other[0] < three[1], "the other model waited");
+}
+
+#[test]
 fn one_agent_needs_no_config() {
     #[track_caller]
     fn check(flags: &[&str]) {

@@ -107,6 +107,13 @@ impl ScriptedResponse {
         self
     }
 
+    /// Adds a pause before everything.
+    #[must_use]
+    pub(crate) fn after(mut self, pause: Duration) -> Self {
+        self.steps.insert(0, Step::Wait(pause));
+        self
+    }
+
     /// Waits until the client closes the connection.
     #[must_use]
     pub(crate) fn await_close(mut self) -> Self {

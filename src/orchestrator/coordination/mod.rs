@@ -14,6 +14,7 @@ use crate::agent::round::{
     AgentSubmission, CoordinatorHandle, QueuedSubmission, RoundLimits, SubmissionResponse,
     coordinate,
 };
+use crate::agent::shared_prefix::group_by_prefix;
 use crate::agent::user_messages::{MessageRecipient, NumberedMessage, UserMessageLog};
 use crate::agent::{ModelSession, emit};
 use crate::answer_changes::AnswerChanges;
@@ -126,7 +127,8 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     let mut agents_by_task = BTreeMap::new();
     let mut held_agents = VecDeque::new();
-    let sessions = coordinator.register(participants);
+    let mut sessions = coordinator.register(participants);
+    group_by_prefix(sessions.iter_mut().map(|(_, session)| session));
     if !queue.follows_recording() {
         coordinator.take_early_messages(messages).await;
     }

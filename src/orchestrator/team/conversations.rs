@@ -159,6 +159,7 @@ impl AgentTeam {
             call_progress: CallProgress::default(),
             paid_media: self.paid_media(member, phase),
             call_scope: None,
+            shared_prefix: None,
         };
         session.load_served_tools();
         session.add_user_message(first_message);

@@ -12,6 +12,7 @@ use crate::config::api_parameters::separate_tools;
 use crate::config::uploads::UploadedFile;
 use crate::config::vendors::ImageInput;
 use crate::config::{AgentConfig, SubagentsConfig};
+use crate::id::AgentNumber;
 use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, TeamMember, external_agents};
 use crate::path::{AbsPath, RealPath};
@@ -78,6 +79,15 @@ fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
 }
 
 impl AgentTeam {
+    /// Returns what tells the agent `number` who it is, after its task; empty if it sees no others.
+    pub fn identity_message(&self, number: AgentNumber) -> String {
+        if self.collaborators() > 1 {
+            prompts::identity_message(number)
+        } else {
+            String::new()
+        }
+    }
+
     /// Returns the system message of `member` in `phase`.
     pub fn system_prompt(&self, member: &TeamMember, phase: Phase) -> String {
         let open_paths =
