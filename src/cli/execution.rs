@@ -1,5 +1,5 @@
-//! Executes a run for the command line: connects the models, passes the events on as they happen,
-//! and reports how the run ended.
+//! Executes a run for the command line: passes the events on as they happen, and reports how the run
+//! ended.
 
 use std::fmt::Debug;
 

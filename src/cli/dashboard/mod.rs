@@ -39,6 +39,7 @@ mod key_lines;
 mod keys;
 mod views;
 mod scene;
+mod frame;
 mod screen;
 pub(crate) mod settings;
 

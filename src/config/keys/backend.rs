@@ -3,8 +3,8 @@
 use crate::config::execution_mode::ELSEWHERE_HINT;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Inside, NeedsNamedConfig};
 use crate::config::keys::found_config::PathPurpose;
+use crate::config::keys::limits::SECONDS_MAX;
 use crate::config::keys::media::{self, MAKES_MEDIA};
-use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::{
     ConfigKey, ValueShape, agents, commands, context_paths, custom_tools, docker, hooks,
     permissions, servers, value_rules,

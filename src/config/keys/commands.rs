@@ -4,7 +4,7 @@ use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::PythonLibraries;
 use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, NeedsNamedConfig};
-use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::limits::SECONDS_MAX;
 use crate::config::keys::{ConfigKey, IgnoredEffect, ValueShape, value_rules};
 use crate::sandbox_policy::sandbox_level::CHOICES;
 

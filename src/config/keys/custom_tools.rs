@@ -2,7 +2,7 @@
 
 use crate::config::keys::ValueShape;
 use crate::config::keys::found_config::FoundConfigUse::NeedsNamedConfig;
-use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::limits::SECONDS_MAX;
 
 /// What a found config with such a tool would do.
 const RUNS_A_PROGRAM: &str = "runs its own program as a tool";

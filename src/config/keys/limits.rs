@@ -1,7 +1,8 @@
 //! The keys of limits: how much a run and an agent may use, how fast and how long, and what is kept
 //! of runs.
 
-use crate::config::keys::root::SECONDS_MAX;
+/// The longest timeout that can be set, in seconds: one week.
+pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 
 /// The highest money limit, in US dollars.
 pub(crate) const DOLLARS_MAX: f64 = 1_000_000.0;

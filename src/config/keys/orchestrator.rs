@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Inside;
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::limits::SECONDS_MAX;
 use crate::config::keys::{
     ForeignValue, ValueShape, context_paths, coordination, hooks, media, permissions, preparation,
 };

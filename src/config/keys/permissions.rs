@@ -2,7 +2,7 @@
 //! grants.
 
 use crate::config::keys::ValueShape;
-use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::limits::SECONDS_MAX;
 
 keys! {
     /// Calls that are denied or need approval, within the grants. Rules of the agent, its backend,

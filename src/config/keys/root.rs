@@ -6,9 +6,6 @@ use crate::config::keys::{
     workflow,
 };
 
-/// The longest timeout that can be set, in seconds: one week.
-pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
-
 section! {
     /// Keys that begin with `x-` can hold anchors: they are ignored here and in every mapping
     /// except `backend`.

@@ -2,7 +2,7 @@
 //! allowed for it.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, NeedsNamedConfig};
-use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::limits::SECONDS_MAX;
 use crate::config::keys::{ForeignValue, ValueShape, value_rules};
 
 keys! {
