@@ -575,7 +575,8 @@ impl AgentView {
             (_, true) => (
                 EntryKind::Denial,
                 ToolCallOutcome::Denied {
-                    reason: summary.clone(),
+                    // The result begins with the same word as the note about it.
+                    reason: summary.trim_start_matches("denied: ").to_owned(),
                     rule: None,
                 },
             ),

@@ -657,6 +657,8 @@ fn control_sequences_of_a_model_do_not_reach_the_terminal() {
         assert!(!written.contains(evil), "{written:?}");
     }
     assert_eq!(written.matches(UNCOVERS).count(), 1);
+    // Without an alternate screen, nothing of the dashboard is left between the lines.
+    assert!(written.contains(&format!("\u{1b}[1;1H\u{1b}[2J{UNCOVERS}")));
     let _project = terminal.wait_for_end(0);
 }
 

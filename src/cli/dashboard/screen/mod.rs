@@ -6,7 +6,7 @@ use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crossterm::cursor::{Hide, Show};
+use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::queue;
 use crossterm::style::{Attribute, ResetColor, SetAttribute};
@@ -184,6 +184,9 @@ fn restore_bytes() -> Vec<u8> {
         SetAttribute(Attribute::Reset),
         DisableBracketedPaste,
         Show,
+        // GNU screen has no alternate screen, unless its user sets `altscreen on`.
+        MoveTo(0, 0),
+        Clear(ClearType::All),
         LeaveAlternateScreen
     )
     .unwrap_or_default();
