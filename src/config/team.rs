@@ -195,7 +195,11 @@ pub fn team_from_environment(
         agents.push(agent_config(name, backend, number, workspaces)?);
     }
     if agents.is_empty() {
-        return Err(no_backend_error(env));
+        let allowed = policy.describe();
+        let allowed = allowed.map(|text| format!("the policy of this machine sets: {text}"));
+        return Err(allowed
+            .into_iter()
+            .fold(no_backend_error(env), Error::with_hint));
     }
     Ok(DetectedTeam {
         config: team_config(agents, policy),

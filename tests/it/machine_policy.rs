@@ -90,6 +90,7 @@ refused 'is not allowed on this machine' env OPENAI_BASE_URL=http://127.0.0.2:9 
 # These reach a port on which nothing listens.
 ends 1 '127.0.0.1:9' $own --base-url http://127.0.0.1:9/v1 x
 ends 3 'no model available' "$massgen" x
+grep -q 'the policy of this machine sets: vendors chatcompletion' "$HOME/printed"
 "#,
     );
 }

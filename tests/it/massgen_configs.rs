@@ -264,6 +264,7 @@ fn the_shipped_configs_are_taken_as_the_table_says() {
         .collect();
     if std::env::var_os("MASSGEN_BLESS").is_some() {
         std::fs::write(table_path(), &actual).unwrap();
+        return;
     }
     for (actual, expected) in actual.lines().zip(expected.lines()) {
         assert_eq!(actual, expected, "MASSGEN_BLESS=1 rewrites the table");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 
-use crate::config::machine_policy::MachinePolicy;
+use crate::config::machine_policy::{MACHINE_POLICY_PATH, MachinePolicy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::sandbox_policy::SETTINGS_DIRECTORY;
@@ -330,6 +330,10 @@ impl Sandbox {
                 Some(deviation) => reasons.push(format!("level `{level}`: {deviation}")),
             }
         }
+        let min = policy.min_sandbox_level;
+        reasons.extend(min.map(|min| {
+            format!("`{MACHINE_POLICY_PATH}` allows no level that is weaker than `{min}`")
+        }));
         reasons.extend(find_obstacles().iter().map(SandboxObstacle::to_string));
         match choice {
             SandboxLevelChoice::Auto => Ok(sandbox_with(SandboxLevel::Unavailable, reasons)),
