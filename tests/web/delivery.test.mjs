@@ -137,9 +137,9 @@ test('an undo that leaves a changed file says how to revert it too', async () =>
 test('what was undone since is not shown as delivered, and the checks were of other files', async () => {
   const rows = [['a.txt', 'changed'], ['b.txt', 'created'], ['c.txt', 'declined']].map(([path, outcome]) => ({ path: `/project/${path}`, outcome }));
   const checks = [{ check: 'tests', need: 'told', verdict: 'passed', elapsed_ms: 1 }];
-  const shown = async (id, states) => {
+  const shown = async (id, states, files = []) => {
     const applied = Object.entries(states).map(([path, state]) => ({ path, change: 'changed', state, hunks: [] }));
-    globalThis.fetch = async () => Response.json({ state: 'kept', files: [], applied, parts: Object.values(states).includes('applied') ? [id] : [] });
+    globalThis.fetch = async () => Response.json({ state: 'kept', files, applied, parts: Object.values(states).includes('applied') ? [id] : [] });
     const ended = { ...stream, id, sections: new Map([['delivery', { agent: 'ann', answer: '', rows, checks }]]) };
     const view = () => deliveryView(ended, { isReadOnly: false, directory: '/project', answer: '' });
     view();
@@ -160,6 +160,11 @@ test('what was undone since is not shown as delivered, and the checks were of ot
   assert.deepEqual([edited.title, edited.isQualified], ['What was delivered', true]);
   const more = await shown('log_u5', { 'a.txt': 'applied', 'b.txt': 'applied', 'c.txt': 'applied' });
   assert.deepEqual([more.title, more.outcomes, more.isQualified], ['What was delivered', ['changed', 'created', 'changed'], true]);
+  rows[0].hunks = { taken: 1, total: 2 };
+  const rest = await shown('log_u6', { 'a.txt': 'applied', 'b.txt': 'applied' }, [{ path: 'a.txt', change: 'changed', hunks: [] }]);
+  assert.deepEqual([rest.outcomes[0], rest.isQualified], ['changed (1 of 2 hunks)', false]);
+  const all = await shown('log_u7', { 'a.txt': 'applied', 'b.txt': 'applied' });
+  assert.deepEqual([all.outcomes[0], all.isQualified], ['changed', true]);
 });
 
 test('what was undone is applied again as it was, also by a page that was loaded since', async () => {

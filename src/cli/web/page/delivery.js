@@ -217,10 +217,16 @@ function rowNow(row, file) {
   return file?.state === 'changed since' && wasDelivered ? { ...row, reason: CHANGED_SINCE } : row;
 }
 
-/** The rows of a delivery as its files are now. @param {DeliveryRow[]} rows @param {DiffFile[]} applied @param {string} directory */
-function rowsNow(rows, applied, directory) {
-  const files = new Map(applied.map((file) => [file.path, file]));
-  return rows.map((row) => rowNow(row, files.get(relativePath(row.path, directory))));
+/** The rows of a delivery as its files are now: the rest of one that was applied in part may have been applied since.
+ * @param {DeliveryRow[]} rows @param {DiffReply | null} reply @param {string} directory */
+function rowsNow(rows, reply, directory) {
+  const files = new Map(reply?.applied?.map((file) => [file.path, file]));
+  return rows.map((row) => {
+    const path = relativePath(row.path, directory);
+    const now = rowNow(row, files.get(path));
+    const isWhole = now.hunks && files.get(path)?.state === 'applied' && !reply?.files.some((file) => file.path === path);
+    return isWhole ? { ...now, hunks: undefined } : now;
+  });
 }
 
 /** What is applied, if the page does not know how it was delivered. @param {DiffFile[]} applied @returns {DeliveryRow[]} */
@@ -250,7 +256,7 @@ function outcome(chosen, stream, { parts, offered, directory }) {
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const applied = chosen.reply?.applied ?? [];
   const recorded = chosen.answer ? null : rows;
-  const current = recorded && rowsNow(recorded, applied, directory);
+  const current = recorded && rowsNow(recorded, chosen.reply, directory);
   const shown = chosen.rows ?? current ?? (parts?.length ? appliedRows(applied) : null);
   const shownChecks = chosen.answer ? [] : checks;
   if (!shown && !shownChecks.length) return nothing;
