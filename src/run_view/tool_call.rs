@@ -193,6 +193,8 @@ fn failed_command_note(summary: &str) -> String {
 }
 
 fn denied_outcome(reason: &str, rule: Option<&String>) -> ToolCallOutcome {
+    // What a model reads begins with the word that the note has already.
+    let reason = reason.strip_prefix("denied: ").unwrap_or(reason);
     ToolCallOutcome::Denied {
         reason: join_lines(reason),
         rule: rule.cloned(),
