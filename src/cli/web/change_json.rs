@@ -1,6 +1,7 @@
 //! Changes of files as the page reads them. The hunks are those by which a delivery is applied in
 //! part; the digest of each lets the server notice that the page shows another one.
 
+use std::iter::once;
 use std::ops::Range;
 
 use serde_json::{Value, json};
@@ -107,22 +108,18 @@ fn unchanged_lines<'d>(
 ) -> Vec<[Vec<&'d str>; 2]> {
     let text = side_text(&difference.before).unwrap_or_default();
     let lines: Vec<&str> = text.split_terminator('\n').collect();
-    let mut end_of_share = 0;
-    let around_hunk = |(index, hunk): (usize, &DiffHunk)| {
-        let next_start = hunks
-            .get(index.saturating_add(1))
-            .map(|next| next.old.start);
-        let gap = next_start
-            .unwrap_or(lines.len())
-            .saturating_sub(hunk.old.end);
-        let share = if next_start.is_some() { gap / 2 } else { gap };
-        let start = end_of_share.max(hunk.old.start.saturating_sub(CONTEXT_LINES_MAX));
-        let end = hunk.old.end.saturating_add(share.min(CONTEXT_LINES_MAX));
-        end_of_share = hunk.old.end.saturating_add(share);
-        let lines_in = |range: Range<usize>| lines.get(range).unwrap_or_default().to_vec();
-        [lines_in(start..hunk.old.start), lines_in(hunk.old.end..end)]
+    let pairs = hunks.iter().zip(hunks.iter().skip(1));
+    let middles = pairs.map(|(hunk, next)| hunk.old.end.midpoint(next.old.start));
+    let cuts: Vec<usize> = once(0).chain(middles).chain(once(lines.len())).collect();
+    let lines_in = |range: Range<usize>| lines.get(range).unwrap_or_default().to_vec();
+    let shares = cuts.iter().zip(cuts.iter().skip(1));
+    let around_hunk = |(hunk, (from, to)): (&DiffHunk, (&usize, &usize))| {
+        let Range { start, end } = hunk.old;
+        let first = start.saturating_sub(CONTEXT_LINES_MAX).max(*from);
+        let last = end.saturating_add(CONTEXT_LINES_MAX).min(*to);
+        [lines_in(first..start), lines_in(end..last)]
     };
-    let around: Vec<_> = hunks.iter().enumerate().map(around_hunk).collect();
+    let around: Vec<_> = hunks.iter().zip(shares).map(around_hunk).collect();
     let length: usize = around
         .iter()
         .flatten()

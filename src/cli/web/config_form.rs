@@ -27,7 +27,7 @@ use crate::config::{ConfigOrigin, LoadedConfig, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::{shell_line, to_hex};
-use crate::world::io::config_file::{ConfigWrite, OpenedConfig, read_config, write_config};
+use crate::world::io::config_file::{ConfigWrite, read_config, write_config};
 use crate::world::store::prepare_state_dir;
 
 /// Name of a config that has none yet.
@@ -175,9 +175,9 @@ pub(super) async fn open(
 ) -> ApiResult {
     let open_config = move || {
         let destination = ConfigDestination::parse(&request.path)?;
-        let OpenedConfig { bytes, digest } = read_config(&server.host.cwd, &destination)?;
+        let config = read_config(&server.host.cwd, &destination)?;
         let path = destination.path().to_string();
-        let text = String::from_utf8(bytes).map_err(|_| {
+        let text = String::from_utf8(config.bytes).map_err(|_| {
             Error::new(ErrorKind::Usage, format!("`{path}` is not UTF-8 text"))
                 .with_hint("save the file with the encoding UTF-8")
         })?;
@@ -188,7 +188,7 @@ pub(super) async fn open(
             return Err(Error::new(ErrorKind::Denied, message)
                 .with_hint("edit it with an editor, and read keys from the environment"));
         }
-        Ok(json!({"path": path, "text": text, "digest": digest}))
+        Ok(json!({"path": path, "text": text, "digest": config.digest}))
     };
     run_blocking(open_config).await.map(JsonReply)
 }

@@ -29,21 +29,21 @@ pub enum ConfigWrite {
 }
 
 /// A config as it is on the disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenedConfig {
+#[derive(Debug)]
+pub struct ExistingConfig {
     /// Its content.
     pub bytes: Vec<u8>,
     /// The digest with which [`write_config`] replaces it.
     pub digest: String,
+    meta: FileMetadata,
 }
 
 /// Reads `file` below `directory`.
-pub fn read_config(directory: &AbsPath, file: &ConfigDestination) -> Result<OpenedConfig> {
+pub fn read_config(directory: &AbsPath, file: &ConfigDestination) -> Result<ExistingConfig> {
     let file = file.path();
     let read_failure = |error| access_error("read", file, error).with_hint("open another file");
     let root = DirectoryHandle::open(&locate(directory)?.into_real()).map_err(read_failure)?;
-    let existing = read_existing(&root, file).map_err(read_failure)?;
-    Ok(existing.config)
+    read_existing(&root, file).map_err(read_failure)
 }
 
 /// Writes `text` to `file` below `directory`. An existing file is replaced only if
@@ -72,14 +72,14 @@ pub fn write_config(
     let mut staged_file = StagedFile::new(&parent).map_err(write_failure)?;
     let replace_policy = match &existing {
         None => ReplacePolicy::Nothing,
-        Some(existing) if replaced_digest == Some(existing.config.digest.as_str()) => {
+        Some(existing) if replaced_digest == Some(existing.digest.as_str()) => {
             staged_file
                 .copy_ownership(&existing.meta)
                 .map_err(write_failure)?;
             ReplacePolicy::Only(&existing.meta.version)
         }
         Some(existing) => {
-            let digest = existing.config.digest.clone();
+            let digest = existing.digest.clone();
             return Ok(ConfigWrite::Occupied { digest });
         }
     };
@@ -90,16 +90,10 @@ pub fn write_config(
     }
 }
 
-/// The file at the place of a new config.
-struct ExistingFile {
-    config: OpenedConfig,
-    meta: FileMetadata,
-}
-
 fn read_existing(
     root: &DirectoryHandle,
     file: &RelPath,
-) -> std::result::Result<ExistingFile, FileSystemError> {
+) -> std::result::Result<ExistingConfig, FileSystemError> {
     let (content, meta) = root.open_file(file)?;
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
     if meta.version.size_bytes > bytes_max {
@@ -110,8 +104,11 @@ fn read_existing(
     let mut bytes = Vec::new();
     content.take(bytes_max).read_to_end(&mut bytes)?;
     let digest = to_hex(&Sha256::digest(&bytes));
-    let config = OpenedConfig { bytes, digest };
-    Ok(ExistingFile { config, meta })
+    Ok(ExistingConfig {
+        bytes,
+        digest,
+        meta,
+    })
 }
 
 fn write_error(file: &RelPath, error: FileSystemError) -> Error {

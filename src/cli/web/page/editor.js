@@ -9,14 +9,12 @@ import { note, savedPanel, wholeVerdict } from './form.js';
 import { valueOf } from './keys.js';
 import { forget, load, redraw } from './redraw.js';
 
-/** @typedef {{path: string, text: string, digest: string}} OpenedConfig */
-
 /** Wait for more typing before a check, in milliseconds. */
 const TYPING_MS = 250;
 
 /** The text of one file as a person changes it. */
 class Editor {
-  /** @param {OpenedConfig} opened */
+  /** @param {{path: string, text: string, digest: string}} opened */
   constructor({ path, text, digest }) {
     this.path = path;
     this.text = text;
@@ -56,11 +54,10 @@ class Editor {
   }
 
   async save() {
-    if (this.isSaving) return;
+    const { text, path } = this;
     this.isSaving = true;
     redraw();
     try {
-      const { text, path } = this;
       this.saved = await post('/api/config/save', { content: { text }, path, replaces: this.digest });
       this.digest = this.saved?.digest ?? '';
       this.error = null;
