@@ -12,8 +12,11 @@ const ENDINGS = { bash: 'sh bash zsh', c: 'c h cc cpp hpp cxx', css: 'css', go: 
 /** Number of lines that are read together, and of characters and of spaces in a row beyond which they are not: the
  * time for some texts grows with the square of these. */
 const CHUNK_LINES = 100;
-const CHUNK_CHARS_MAX = 16_000;
+const CHUNK_CHARS_MAX = 8000;
 const SPACES = /\s{200}/;
+/** Time for a chunk after which no more are read, in milliseconds: agents may write texts that take long. */
+const CHUNK_MS_MAX = 200;
+let isOff = false;
 
 /** The grammar of a file, once it is loaded. @param {string} path */
 function grammarOf(path) {
@@ -30,11 +33,13 @@ function piecesOf(lines, grammar) {
     // The mark of a missing line feed is on a line of its own.
     const chunk = lines.slice(start, start + CHUNK_LINES).map((line) => line.split('\n', 1)[0]).join('\n');
     let line = start;
-    if (chunk.length <= CHUNK_CHARS_MAX && !SPACES.test(chunk)) {
+    if (!isOff && chunk.length <= CHUNK_CHARS_MAX && !SPACES.test(chunk)) {
+      const began = performance.now();
       tokenizeWith(chunk, grammar, (/** @type {string} */ text, /** @type {string | undefined} */ type) => text.split('\n').forEach((part, at) => {
         line += Number(at > 0);
         if (part) pieces[line].push([part, type]);
       }), { languages: { js: grammar, py: grammar } });
+      isOff = performance.now() - began > CHUNK_MS_MAX;
     }
   }
   return pieces;
