@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use serde::Serialize;
 
-use crate::batch::result::CellResult;
 use crate::batch::task::CellId;
 use crate::check_results::ChecksOutcome;
 use crate::run_view::candidates::{CandidateReport, RunCandidate};
@@ -31,15 +30,23 @@ const CURVE_MAX: usize = 8;
 
 const PICODOLLARS_PER_DOLLAR: f64 = 1e12;
 
-/// A cell with its candidates.
+/// A task with a result, and the candidates of its run.
 #[derive(Clone, Debug)]
 pub struct ComparedCell {
-    /// Its result.
-    pub result: CellResult,
+    /// The task.
+    pub id: CellId,
+    /// Whether it was solved, unless it was judged.
+    pub is_success: bool,
     /// The candidates of its run, and what their selection cost.
     pub worth: CandidateReport,
+    /// The known cost.
+    pub cost: Money,
+    /// Whether that includes every request.
+    pub cost_is_complete: bool,
     /// All tokens of its run.
     pub tokens: u64,
+    /// How long its run worked, in milliseconds.
+    pub duration_ms: u64,
 }
 
 /// A figure with the interval in which it lies.
@@ -147,7 +154,7 @@ impl ComparedCell {
     /// Returns whether the task was solved: as it was judged, or as the checks ended.
     fn is_solved(&self) -> bool {
         let judged = self.worth.judged;
-        judged.unwrap_or_else(|| self.result.is_success())
+        judged.unwrap_or(self.is_success)
     }
 
     /// Returns the candidates of which it is known whether they are good.
@@ -212,7 +219,7 @@ impl ComparedBatch {
             batch,
             team,
             cells,
-            unjudged: others.into_iter().map(|cell| cell.result.id).collect(),
+            unjudged: others.into_iter().map(|cell| cell.id).collect(),
         }
     }
 
@@ -220,10 +227,8 @@ impl ComparedBatch {
     pub fn figures(&self) -> BatchFigures {
         let cells = &self.cells;
         let solved = |cell: &ComparedCell| f64::from(u8::from(cell.is_solved()));
-        let dollars = |cell: &ComparedCell| {
-            float(cell.result.cost_usd.picodollars()) / PICODOLLARS_PER_DOLLAR
-        };
-        let minutes = |cell: &ComparedCell| float(cell.result.duration_ms) / 60_000.0;
+        let dollars = |cell: &ComparedCell| float(cell.cost.picodollars()) / PICODOLLARS_PER_DOLLAR;
+        let minutes = |cell: &ComparedCell| float(cell.duration_ms) / 60_000.0;
         let tokens = |cell: &ComparedCell| float(cell.tokens);
         let per_success = |amount: &dyn Fn(&ComparedCell) -> f64| {
             bootstrap(cells, |sample| {
@@ -247,7 +252,7 @@ impl ComparedBatch {
             let estimate = estimate_mean(cells, |cell| cell.goodness(is_of_model))?;
             Some((model.to_owned(), estimate))
         });
-        let has_cost = cells.iter().any(|cell| cell.result.cost_usd > Money::ZERO);
+        let has_cost = cells.iter().any(|cell| cell.cost > Money::ZERO);
         let with_cost = |estimate: Option<Estimate>| estimate.filter(|_| has_cost);
         BatchFigures {
             batch: self.batch.clone(),
@@ -261,7 +266,7 @@ impl ComparedBatch {
             checks_alone: estimate_mean(cells, ComparedCell::checks_alone),
             selection_efficiency: bootstrap(cells, selection_efficiency),
             cost_usd: with_cost(estimate_mean(cells, |cell| Some(dollars(cell)))),
-            cost_is_complete: cells.iter().all(|cell| cell.result.cost_is_complete),
+            cost_is_complete: cells.iter().all(|cell| cell.cost_is_complete),
             cost_usd_of_success: with_cost(per_success(&dollars)),
             tokens_of_success: per_success(&tokens),
             minutes_of_success: per_success(&minutes),
@@ -275,28 +280,21 @@ impl ComparedBatch {
 
     /// Returns what the tasks that both batches have show of `self` and `second`.
     pub fn difference(&self, second: &Self) -> BatchDifference {
-        let others: BTreeMap<&CellId, &ComparedCell> = second
-            .cells
-            .iter()
-            .map(|cell| (&cell.result.id, cell))
-            .collect();
+        let others: BTreeMap<&CellId, &ComparedCell> =
+            second.cells.iter().map(|cell| (&cell.id, cell)).collect();
         let pairs: Vec<(&ComparedCell, &ComparedCell)> = self
             .cells
             .iter()
-            .filter_map(|cell| Some((cell, *others.get(&cell.result.id)?)))
+            .filter_map(|cell| Some((cell, *others.get(&cell.id)?)))
             .collect();
         let only = |first: bool| {
             let differing = pairs
                 .iter()
                 .filter(|(one, other)| one.is_solved() == first && other.is_solved() != first);
-            differing
-                .map(|(one, _)| one.result.id.clone())
-                .collect::<Vec<_>>()
+            differing.map(|(one, _)| one.id.clone()).collect::<Vec<_>>()
         };
         let solved = |cell: &ComparedCell| f64::from(u8::from(cell.is_solved()));
-        let dollars = |cell: &ComparedCell| {
-            float(cell.result.cost_usd.picodollars()) / PICODOLLARS_PER_DOLLAR
-        };
+        let dollars = |cell: &ComparedCell| float(cell.cost.picodollars()) / PICODOLLARS_PER_DOLLAR;
         let difference_of = |amount: &dyn Fn(&ComparedCell) -> f64| {
             bootstrap(&pairs, |sample| {
                 mean(

@@ -174,6 +174,13 @@ Examples:
 
 RUN is a log directory, the name of a run, a prefix of the name, or `last`.";
 
+pub(crate) const ADVISE_EXAMPLES: &str = "\
+Examples:
+  massgen advise
+  massgen advise --json | jq '.teams[].selected'
+
+It reads the logs of this directory and sends nothing.";
+
 pub(crate) const MEMORY_EXAMPLES: &str = "\
 Examples:
   massgen memory list

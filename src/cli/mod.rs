@@ -21,6 +21,7 @@ use crate::world::exec::agent_socket;
 use crate::world::io::stop_signal::keep_exited_children;
 
 mod args;
+mod advise;
 mod batch;
 mod batch_report;
 mod broad_paths;
@@ -217,6 +218,7 @@ fn execute(
         Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
         Some(CliCommand::Logs(command)) => logs::run(host, &command, output)?,
         Some(CliCommand::Sessions(command)) => sessions::run(host, &command, output)?,
+        Some(CliCommand::Advise { json }) => advise::run(host, json, output)?,
         Some(CliCommand::Memory(command)) => memory::run(host, &command, output)?,
         Some(CliCommand::Skills(command)) => skills::run(host, &command, output)?,
         Some(CliCommand::Diff(arguments)) => deliveries::diff::run(host, &arguments, output)?,

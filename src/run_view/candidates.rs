@@ -7,7 +7,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check_results::{CheckVerdict, ChecksOutcome};
+use crate::check_results::{CheckResult, CheckVerdict, ChecksOutcome};
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::RunView;
@@ -104,6 +104,25 @@ impl RunView {
             selection: facts.selection,
             presentation: facts.presentation,
             judged: facts.verdicts.get(&None).copied(),
+        }
+    }
+
+    /// Returns how the required checks ended: those after the delivery, or without a delivery those
+    /// of the winning answer.
+    pub fn checks_outcome(&self) -> ChecksOutcome {
+        let ballot = self.ballot();
+        let winner = ballot.winner.as_ref();
+        let answer = winner.and_then(|winner| ballot.answer(winner.label));
+        let answer_checks = answer.and_then(|answer| answer.checks.as_ref());
+        // The last result of each check counts.
+        let delivery_checks = self.delivery().checks.iter();
+        let delivery_checks: BTreeMap<&str, &CheckResult> = delivery_checks
+            .map(|result| (result.check.as_str(), result))
+            .collect();
+        if delivery_checks.is_empty() {
+            ChecksOutcome::of(answer_checks.iter().flat_map(|results| &results.checks))
+        } else {
+            ChecksOutcome::of(delivery_checks.into_values())
         }
     }
 

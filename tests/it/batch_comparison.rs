@@ -232,3 +232,52 @@ fn a_canary_in_the_log_makes_the_results_void() {
     );
     assert!(!warning.contains("clean"), "{warning}");
 }
+
+#[test]
+fn advice_comes_from_the_runs_of_the_directory() {
+    let keys = "cwd: w\nenable_mcp_command_line: true";
+    let replies = |content: &str| writes(content).replace("{{cwd}}/result.txt", "result.txt");
+    let members = [
+        agent("one", keys, &replies("bad")),
+        agent(
+            "two",
+            "cwd: v\nenable_mcp_command_line: true",
+            &replies("good"),
+        ),
+    ];
+    let rest = "checks: [\"grep -q good result.txt\"]\norchestrator:\n  \
+                defer_peer_updates_until_restart: true\n  context_paths: [{path: ., permission: write}]";
+    let mut project = Project::new().file("team.yaml", team(&members, rest));
+    let none = project.retyped(["advise"]).success();
+    assert!(
+        none.stderr().contains("no run has ended"),
+        "{}",
+        none.stderr()
+    );
+    project = none.then::<&str>([]);
+    for _ in 0..5 {
+        let finished = project
+            .retyped(["--config", "team.yaml", "--yes", "do it"])
+            .success();
+        let shown = finished.stderr();
+        assert!(
+            shown.contains("worth: 2 answers, 1 passed the checks; the votes alone would have taken one that fails"),
+            "{shown}"
+        );
+        project = finished.then(["undo"]).success().then::<&str>([]);
+    }
+    let advised = project.retyped(["advise"]).success();
+    let text = advised.stdout();
+    assert!(text.contains("team.yaml"), "{text}");
+    assert!(
+        text.contains(
+            "several answers gained 50 points, and the votes alone would have missed some"
+        ),
+        "{text}"
+    );
+    let json: Value =
+        serde_json::from_str(advised.then(["advise", "--json"]).success().stdout()).unwrap();
+    // Each delivery was undone.
+    assert_eq!(json["teams"][0]["selected"]["value"], 0.0, "{json:#}");
+    assert_eq!(json["teams"][0]["best"]["value"], 1.0, "{json:#}");
+}

@@ -1261,6 +1261,7 @@ fn completions_and_manual_know_every_subcommand() {
             "massgen-apply",
             "massgen-undo",
             "massgen-replay",
+            "massgen-advise",
             "massgen-batch",
             "massgen-batch-run",
             "massgen-batch-resume",

@@ -20,10 +20,11 @@ use crate::cli::args::skills::SkillsCommand;
 use crate::cli::args::web::WebArguments;
 use crate::cli::format::OutputFormat;
 use crate::cli::help::{
-    APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES, DOCTOR_EXAMPLES, EXAMPLES,
-    EXPLAIN_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MEMORY_EXAMPLES, MODELS_EXAMPLES,
-    PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES, SELFTEST_EXAMPLES,
-    SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES, WEB_EXAMPLES,
+    ADVISE_EXAMPLES, APPLY_EXAMPLES, CHECK_EXAMPLES, DIFF_EXAMPLES, DOCKER_EXAMPLES,
+    DOCTOR_EXAMPLES, EXAMPLES, EXPLAIN_EXAMPLES, INIT_EXAMPLES, LOGS_EXAMPLES, MEMORY_EXAMPLES,
+    MODELS_EXAMPLES, PIPELINE_EXAMPLES, REPLAY_EXAMPLES, SANDBOX_EXAMPLES, SCHEMA_EXAMPLES,
+    SELFTEST_EXAMPLES, SESSIONS_EXAMPLES, SKILLS_EXAMPLES, TOOL_EXAMPLES, UNDO_EXAMPLES,
+    WEB_EXAMPLES,
 };
 use crate::config::copies::COPIES_MAX;
 use crate::config::keys::workflow::ITERATION_LIMIT_MAX;
@@ -43,7 +44,7 @@ pub(crate) mod logs;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod pipeline;
-mod recorded;
+pub(crate) mod recorded;
 pub(crate) mod session;
 pub(crate) mod skills;
 pub(crate) mod web;
@@ -453,6 +454,13 @@ pub(crate) enum CliCommand {
     /// Replay a recorded run offline with this version, and compare the agents' decisions.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArguments),
+    /// Say which of your teams paid off, from your own runs in this directory.
+    #[command(after_help = ADVISE_EXAMPLES)]
+    Advise {
+        /// Print one JSON object. Default: a table and sentences.
+        #[arg(long)]
+        json: bool,
+    },
     /// Run many tasks, each on its own copy of its project; show and deliver the results.
     #[command(subcommand, arg_required_else_help = false)]
     Batch(BatchCommand),

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Errors
 /// This version does not understand it.
-fn parse_recorded(words: &[String]) -> Result<RunArguments> {
+pub(crate) fn parse_recorded(words: &[String]) -> Result<RunArguments> {
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     let CliArguments { run, .. } = CliArguments::try_parse_from(words).map_err(|error| {
         let flag = error

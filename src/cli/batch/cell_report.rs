@@ -1,13 +1,13 @@
 //! How the run of a cell ended, from its event log: the result in the published schema, and the cost
 //! of all its parts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::batch::next_step::CellRunEnd;
-use crate::check_results::{CheckResult, ChecksOutcome};
+use crate::check_results::ChecksOutcome;
 use crate::cli::batch::cell_run::logs_directory;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
@@ -144,21 +144,7 @@ impl RunRecords {
             elapsed: self.run_time,
         });
         let has_answer = result.answer.is_some();
-        let winning_answer = result.winner.as_ref().and_then(|winner| {
-            let mut answers = result.answers.iter();
-            answers.find(|answer| answer.label == winner.label)
-        });
-        let check_results = winning_answer.and_then(|answer| answer.check_results.as_ref());
-        let answer_checks = check_results.map_or(&[][..], |results| results.checks.as_slice());
-        let delivery_checks = self.builder.view.delivery().checks.iter();
-        let delivery_checks: BTreeMap<&str, &CheckResult> = delivery_checks
-            .map(|result| (result.check.as_str(), result))
-            .collect();
-        let checks = if delivery_checks.is_empty() {
-            ChecksOutcome::of(answer_checks)
-        } else {
-            ChecksOutcome::of(delivery_checks.into_values())
-        };
+        let checks = self.builder.view.checks_outcome();
         let duration_ms = result.duration_ms;
         let line = JsonLine::new(1, &clock::now(), &result, redactor)?;
         let run_result = serde_json::from_str(&line.text()?).map_err(Error::unserializable)?;

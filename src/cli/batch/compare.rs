@@ -68,7 +68,11 @@ fn read_batch(batch: &BatchDir) -> Result<ComparedBatch> {
             tokens.and_then(Value::as_u64).unwrap_or_default()
         };
         cells.push(ComparedCell {
-            result,
+            is_success: result.is_success(),
+            cost: result.cost_usd,
+            cost_is_complete: result.cost_is_complete,
+            duration_ms: result.duration_ms,
+            id,
             worth,
             tokens: tokens("input_tokens").saturating_add(tokens("output_tokens")),
         });
@@ -119,64 +123,7 @@ impl BatchComparison {
     }
 
     fn write(&self, output: &mut CliOutput<'_>) -> Result<()> {
-        let teams = self
-            .figures
-            .iter()
-            .map(|figures| escape_line(&figures.team));
-        let mut lines = vec![std::iter::once(String::new()).chain(teams).collect()];
-        let mut add_row = |name: &str, text: &dyn Fn(&BatchFigures) -> Option<String>| {
-            let texts: Vec<Option<String>> = self.figures.iter().map(text).collect();
-            if texts.iter().any(Option::is_some) {
-                let texts = texts
-                    .into_iter()
-                    .map(|text| text.unwrap_or_else(|| "-".to_owned()));
-                lines.push(std::iter::once(name.to_owned()).chain(texts).collect());
-            }
-        };
-        add_row("tasks", &|figures| Some(figures.tasks.to_string()));
-        add_row("solved", &|figures| figures.selected.map(percent));
-        let models: BTreeSet<&String> = self
-            .figures
-            .iter()
-            .flat_map(|figures| figures.pass_at_1.keys())
-            .collect();
-        for model in models {
-            let name = format!("one attempt of {}", escape_line(model));
-            add_row(&name, &|figures| {
-                figures.pass_at_1.get(model).copied().map(percent)
-            });
-        }
-        add_row("a perfect choice", &|figures| figures.best.map(percent));
-        add_row("the votes alone", &|figures| {
-            figures.votes_alone.map(percent)
-        });
-        add_row("the checks alone", &|figures| {
-            figures.checks_alone.map(percent)
-        });
-        add_row("selection efficiency", &|figures| {
-            figures.selection_efficiency.map(percent)
-        });
-        add_row("cost of a task", &|figures| figures.cost_usd.map(dollars));
-        add_row("cost of a solved task", &|figures| {
-            figures.cost_usd_of_success.map(dollars)
-        });
-        add_row("tokens of a solved task", &|figures| {
-            figures
-                .tokens_of_success
-                .map(|tokens| interval(tokens, |value| format!("{value:.0}")))
-        });
-        add_row("minutes of a solved task", &|figures| {
-            figures
-                .minutes_of_success
-                .map(|time| interval(time, |value| format!("{value:.2}")))
-        });
-        add_row("tokens for selection", &|figures| {
-            figures.selection_share.map(share)
-        });
-        add_row("tokens for presentation", &|figures| {
-            figures.presentation_share.map(share)
-        });
-        write_columns(&lines, |_| true, output)?;
+        write_figures(&self.figures, output)?;
         for difference in &self.differences {
             output.result("\n")?;
             for sentence in &difference.sentences {
@@ -205,6 +152,67 @@ impl BatchComparison {
         }
         Ok(())
     }
+}
+
+/// Writes figures as a table, a team a column.
+pub(crate) fn write_figures(
+    all_figures: &[BatchFigures],
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
+    let teams = all_figures.iter().map(|figures| escape_line(&figures.team));
+    let mut lines = vec![std::iter::once(String::new()).chain(teams).collect()];
+    let mut add_row = |name: &str, text: &dyn Fn(&BatchFigures) -> Option<String>| {
+        let texts: Vec<Option<String>> = all_figures.iter().map(text).collect();
+        if texts.iter().any(Option::is_some) {
+            let texts = texts
+                .into_iter()
+                .map(|text| text.unwrap_or_else(|| "-".to_owned()));
+            lines.push(std::iter::once(name.to_owned()).chain(texts).collect());
+        }
+    };
+    add_row("tasks", &|figures| Some(figures.tasks.to_string()));
+    add_row("solved", &|figures| figures.selected.map(percent));
+    let models: BTreeSet<&String> = all_figures
+        .iter()
+        .flat_map(|figures| figures.pass_at_1.keys())
+        .collect();
+    for model in models {
+        let name = format!("one attempt of {}", escape_line(model));
+        add_row(&name, &|figures| {
+            figures.pass_at_1.get(model).copied().map(percent)
+        });
+    }
+    add_row("a perfect choice", &|figures| figures.best.map(percent));
+    add_row("the votes alone", &|figures| {
+        figures.votes_alone.map(percent)
+    });
+    add_row("the checks alone", &|figures| {
+        figures.checks_alone.map(percent)
+    });
+    add_row("selection efficiency", &|figures| {
+        figures.selection_efficiency.map(percent)
+    });
+    add_row("cost of a task", &|figures| figures.cost_usd.map(dollars));
+    add_row("cost of a solved task", &|figures| {
+        figures.cost_usd_of_success.map(dollars)
+    });
+    add_row("tokens of a solved task", &|figures| {
+        figures
+            .tokens_of_success
+            .map(|tokens| interval(tokens, |value| format!("{value:.0}")))
+    });
+    add_row("minutes of a solved task", &|figures| {
+        figures
+            .minutes_of_success
+            .map(|time| interval(time, |value| format!("{value:.2}")))
+    });
+    add_row("tokens for selection", &|figures| {
+        figures.selection_share.map(share)
+    });
+    add_row("tokens for presentation", &|figures| {
+        figures.presentation_share.map(share)
+    });
+    write_columns(&lines, |_| true, output)
 }
 
 fn interval(estimate: Estimate, text: impl Fn(f64) -> String) -> String {

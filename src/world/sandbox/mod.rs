@@ -278,15 +278,7 @@ impl Sandbox {
         };
         let mut reasons = Vec::new();
         let candidates = match choice {
-            SandboxLevelChoice::Auto => {
-                let levels = ENFORCING_LEVELS.iter().copied();
-                let is_allowed = |level: &SandboxLevel| {
-                    policy
-                        .refuse_level(SandboxLevelChoice::Only(*level))
-                        .is_none()
-                };
-                levels.filter(is_allowed).collect()
-            }
+            SandboxLevelChoice::Auto => allowed_levels(policy),
             SandboxLevelChoice::Only(level @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
                 return Ok(sandbox_with(level, reasons));
             }
@@ -535,6 +527,19 @@ fn unavailable_error(level: SandboxLevel, reasons: &[String]) -> Error {
         .with_hint("see `massgen doctor` for available levels, or use `auto`");
     let remedies = find_obstacles().into_iter().map(|obstacle| obstacle.remedy);
     remedies.fold(error, Error::with_hint)
+}
+
+/// Returns the levels that enforce grants and that `policy` allows, the strongest first.
+fn allowed_levels(policy: &MachinePolicy) -> Vec<SandboxLevel> {
+    let is_allowed = |level: &SandboxLevel| {
+        let choice = SandboxLevelChoice::Only(*level);
+        policy.refuse_level(choice).is_none()
+    };
+    ENFORCING_LEVELS
+        .iter()
+        .copied()
+        .filter(is_allowed)
+        .collect()
 }
 
 #[cfg(test)]
