@@ -58,6 +58,7 @@ fn help_names_every_flag() {
       apply        Apply changes of a delivery that were not applied, or the answer of another agent
       undo         Revert a delivery
       replay       Replay a recorded run offline with this version, and compare the agents' decisions
+      advise       Say which of your teams paid off, from your own runs in this directory
       batch        Run many tasks, each on its own copy of its project; show and deliver the results
       pipeline     Show, revert and reset the work of a pipeline's roles
       schema       Print the JSON schemas of machine-readable output
