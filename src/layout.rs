@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::config::storage_path::{DELIVERIES, LOGS, SANDBOXES, STATE_DIR, StoragePath};
+use crate::config::storage_path::{
+    DELIVERIES, LOGS, SANDBOXES, SNAPSHOTS, STATE_DIR, StoragePath, TEMP_WORKSPACES,
+};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
@@ -77,8 +79,6 @@ impl RunLayout {
     pub fn plan(config: &Config, base: &AbsPath, run: RunName) -> Self {
         let name = run.to_string();
         let state = base.join(STATE_DIR);
-        let orchestrator = &config.orchestrator;
-        let storage = |path: &StoragePath| path.resolve(base, None);
         let workspaces = config.agents.iter().filter_map(|agent| {
             let cwd = agent.cwd.as_ref()?;
             let workspace = AgentWorkspace {
@@ -93,9 +93,9 @@ impl RunLayout {
         Self {
             run,
             workspaces: workspaces.collect(),
-            temp_workspaces: storage(&orchestrator.agent_temporary_workspace).join(&name),
-            snapshots: storage(&orchestrator.snapshot_storage),
-            sessions: storage(&orchestrator.session_storage),
+            temp_workspaces: state.join(TEMP_WORKSPACES).join(&name),
+            snapshots: state.join(SNAPSHOTS),
+            sessions: config.orchestrator.session_storage.resolve(base, None),
             logs: state.join(LOGS),
             sandboxes: state.join(SANDBOXES),
             deliveries: state.join(DELIVERIES),
@@ -199,13 +199,8 @@ mod tests {
         assert_eq!(layout.sessions, below("sessions"));
         assert_eq!(layout.logs, below("massgen_logs"));
         let layout = plan(|config| {
-            config.orchestrator.snapshot_storage = StoragePath::parse(".massgen/s").unwrap();
-            config.orchestrator.agent_temporary_workspace = StoragePath::parse("/srv/t").unwrap();
+            config.orchestrator.session_storage = StoragePath::parse("/srv/s").unwrap();
         });
-        assert_eq!(layout.snapshots, below("s"));
-        assert_eq!(
-            layout.temp_workspaces,
-            AbsPath::new("/srv/t/000000ab").unwrap()
-        );
+        assert_eq!(layout.sessions, AbsPath::new("/srv/s").unwrap());
     }
 }

@@ -146,22 +146,16 @@ mod tests {
 
     #[test]
     fn a_found_config_stores_nothing_beyond_the_project() {
-        for key in [
-            "snapshot_storage",
-            "agent_temporary_workspace",
-            "session_storage",
-        ] {
-            let yaml = |dir: &str| {
-                format!(
-                    "agent:\n  id: a\n  backend: {{type: openrouter, model: m}}\n\
-                     orchestrator:\n  {key}: {dir}\n"
-                )
-            };
-            check_yaml(&yaml("kept"), "");
-            check_yaml(&yaml("/tmp/.massgen/kept"), "");
-            check_yaml(&yaml("/usr/share/kept"), "outside this directory");
-            check_yaml(&yaml("~/.ssh"), "outside this directory");
-        }
+        let yaml = |dir: &str| {
+            format!(
+                "agent:\n  id: a\n  backend: {{type: openrouter, model: m}}\n\
+                 orchestrator:\n  session_storage: {dir}\n"
+            )
+        };
+        check_yaml(&yaml("kept"), "");
+        check_yaml(&yaml("/tmp/.massgen/kept"), "");
+        check_yaml(&yaml("/usr/share/kept"), "outside this directory");
+        check_yaml(&yaml("~/.ssh"), "outside this directory");
     }
 
     #[test]

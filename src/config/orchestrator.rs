@@ -13,10 +13,6 @@ use crate::id::AgentId;
 pub struct OrchestratorConfig {
     /// Paths that are opened to every agent.
     pub context_paths: Vec<ContextPath>,
-    /// The directory of the latest snapshot of each agent.
-    pub snapshot_storage: StoragePath,
-    /// The directory in which agents see each other's snapshots.
-    pub agent_temporary_workspace: StoragePath,
     /// The directory of sessions.
     pub session_storage: StoragePath,
     /// How critical voters are asked to be.
@@ -282,8 +278,6 @@ impl Default for OrchestratorConfig {
     fn default() -> Self {
         Self {
             context_paths: Vec::new(),
-            snapshot_storage: StoragePath::relocated(storage_path::SNAPSHOTS),
-            agent_temporary_workspace: StoragePath::relocated(storage_path::TEMP_WORKSPACES),
             session_storage: StoragePath::relocated(storage_path::SESSIONS),
             voting_sensitivity: VotingSensitivity::default(),
             checklist: None,

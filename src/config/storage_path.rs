@@ -20,9 +20,9 @@ pub const DELIVERIES: &str = "deliveries";
 pub const PIPELINES: &str = "pipelines";
 /// The directory of batches of tasks, below the state directory.
 pub const BATCHES: &str = "batches";
-/// The default directory of the latest snapshot of each agent.
+/// The directory of the latest snapshot of each agent, below the state directory.
 pub const SNAPSHOTS: &str = "snapshots";
-/// The default directory in which agents see each other's snapshots.
+/// The directory in which agents see each other's snapshots, below the state directory.
 pub const TEMP_WORKSPACES: &str = "temp_workspaces";
 /// The default directory of sessions.
 pub const SESSIONS: &str = "sessions";

@@ -233,12 +233,12 @@ fn attacks_by_config_are_refused() {
     );
     check_hostile(
         b"agent: {id: a, backend: {type: grok}}\n\
-          orchestrator:\n  snapshot_storage: /home/ann\n  context_paths: [/srv]\n",
+          orchestrator:\n  session_storage: /home/ann\n  context_paths: [/srv]\n",
         "`/home/ann` is your home directory",
     );
     check_hostile(
         b"agent: {id: a, backend: {type: grok}}\n\
-          orchestrator:\n  agent_temporary_workspace: /srv/rw\n  context_paths: [/srv/rw]\n",
+          orchestrator:\n  session_storage: /srv/rw\n  context_paths: [/srv/rw]\n",
         "the storage shares a directory with `/srv/rw`",
     );
 }

@@ -21,7 +21,6 @@ const CONFIGS_COUNT: usize = 276;
 /// `enable_programmatic_flow` save tokens, `enable_code_based_tools` is about programs that call the
 /// tools that external agents call one by one, and `OpenAI` makes no videos any more.
 const BY_DESIGN: &[&str] = &[
-    "agent_temporary_workspace",
     "ask",
     "command_line_docker_credentials",
     "command_line_docker_cpu_limit",
@@ -45,7 +44,6 @@ const BY_DESIGN: &[&str] = &[
     "persistent_memory",
     "recording",
     "retrieval",
-    "snapshot_storage",
     "task",
     "timeout",
     "tool_search_variant",

@@ -82,7 +82,6 @@ impl ConfigChecker<'_> {
         let agents = agents?;
         orchestrator.preparation.paraphrases = paraphrases(&root, &agents);
         orchestrator.reviewer = self.reviewer(&root, &agents);
-        self.separate_storage(&root, &mut orchestrator, &agents);
         let workflow = self.workflow(&root, &agents);
         let config = Config {
             agents,

@@ -4,8 +4,7 @@
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::keys::preparation::CRITERIA_MAX;
-use crate::config::keys::shape::Text;
-use crate::config::keys::{TypedKey, checks, coordination, limits, memory, orchestrator, root};
+use crate::config::keys::{checks, coordination, limits, memory, orchestrator, root};
 use crate::config::orchestrator::{NotesTiming, RoundGuidance};
 use crate::config::skills::SkillsConfig;
 use crate::config::storage_path::StoragePath;
@@ -41,18 +40,10 @@ impl ConfigChecker<'_> {
         let view = root.section_or_empty(&root::ORCHESTRATOR);
         let coordination = view.section_or_empty(&orchestrator::COORDINATION);
         let sensitivity = view.word(&orchestrator::VOTING_SENSITIVITY);
-        let mut storage = |key: &TypedKey<Text>, default: StoragePath| {
-            let text = view.text(key);
-            let path = text.and_then(|text| self.parse_storage_path(&text));
-            path.unwrap_or(default)
-        };
+        let session_storage = view.text(&orchestrator::SESSION_STORAGE);
+        let session_storage = session_storage.and_then(|text| self.parse_storage_path(&text));
         OrchestratorConfig {
-            snapshot_storage: storage(&orchestrator::SNAPSHOT_STORAGE, default.snapshot_storage),
-            agent_temporary_workspace: storage(
-                &orchestrator::AGENT_TEMPORARY_WORKSPACE,
-                default.agent_temporary_workspace,
-            ),
-            session_storage: storage(&orchestrator::SESSION_STORAGE, default.session_storage),
+            session_storage: session_storage.unwrap_or(default.session_storage),
             context_paths: self.context_paths(&view),
             voting_sensitivity: match sensitivity {
                 Some("balanced") => VotingSensitivity::Balanced,

@@ -1,14 +1,13 @@
 //! Refuses directories of a config that overlap and must not: otherwise an agent could write to
-//! another's directory, or massgen could delete the user's files. Overlapping storage below the
-//! state directory is moved instead.
+//! another's directory, or massgen could delete the user's files.
 
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::shape::Text;
 use crate::config::keys::{TypedKey, agents, backend, orchestrator, root};
-use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
-use crate::config::{AgentConfig, Config, OrchestratorConfig};
+use crate::config::storage_path::{LOGS, SNAPSHOTS, STATE_DIR, StoragePath, TEMP_WORKSPACES};
+use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
 use crate::permissions::folded::FoldedPath;
 
@@ -34,63 +33,6 @@ enum DirectoryOwner {
 }
 
 impl ConfigChecker<'_> {
-    /// Moves storage below the state directory to its default place if it contains a workspace or
-    /// massgen's logs, or is inside them.
-    pub(super) fn separate_storage(
-        &mut self,
-        root: &MappingView<'_>,
-        orchestrator: &mut OrchestratorConfig,
-        agents: &[AgentConfig],
-    ) {
-        let Some(view) = root.section(&root::ORCHESTRATOR) else {
-            return;
-        };
-        let state_parent = self.context.state_parent;
-        // There is no run yet with whose name a workspace could end.
-        let workspaces = agents
-            .iter()
-            .filter_map(|agent| agent.cwd.as_ref())
-            .map(|storage| storage.resolve_workspace(state_parent, ""));
-        let logs = state_parent.join(STATE_DIR).join(LOGS);
-        let used_directories: Vec<FoldedPath> = workspaces
-            .chain([logs])
-            .map(|path| FoldedPath::from_path(path.as_path()))
-            .collect();
-        let defaults = OrchestratorConfig::default();
-        let storages = [
-            (
-                &orchestrator::SNAPSHOT_STORAGE,
-                &mut orchestrator.snapshot_storage,
-                defaults.snapshot_storage,
-            ),
-            (
-                &orchestrator::AGENT_TEMPORARY_WORKSPACE,
-                &mut orchestrator.agent_temporary_workspace,
-                defaults.agent_temporary_workspace,
-            ),
-        ];
-        for (key, storage, default_storage) in storages {
-            let path = storage.resolve(state_parent, None);
-            let folded_path = FoldedPath::from_path(path.as_path());
-            let overlaps =
-                |other: &FoldedPath| folded_path.is_within(other) || other.is_within(&folded_path);
-            // `check_overlaps` refuses an absolute path instead: it is the user's choice.
-            if storage.absolute().is_some() || !used_directories.iter().any(overlaps) {
-                continue;
-            }
-            let default_path = default_storage.resolve(state_parent, None);
-            let message = format!(
-                "{} holds workspaces or logs of massgen: {} is used instead",
-                quote(&storage.to_string()),
-                quote(&default_path.to_string())
-            );
-            if let Some(text) = view.text(key) {
-                self.add_warning(&text, message);
-            }
-            *storage = default_storage;
-        }
-    }
-
     /// Refuses directories that overlap and must not.
     pub(super) fn check_overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();
@@ -141,34 +83,27 @@ impl ConfigChecker<'_> {
         orchestrator: &OrchestratorConfig,
     ) -> Vec<DirectoryClaim<'n>> {
         let view = root.section_or_empty(&root::ORCHESTRATOR);
-        let storage_keys = [
-            (
-                &orchestrator::SNAPSHOT_STORAGE,
-                &orchestrator.snapshot_storage,
-            ),
-            (
-                &orchestrator::AGENT_TEMPORARY_WORKSPACE,
-                &orchestrator.agent_temporary_workspace,
-            ),
-            (
-                &orchestrator::SESSION_STORAGE,
-                &orchestrator.session_storage,
-            ),
-        ];
-        let log_dir = self.context.state_parent.join(STATE_DIR).join(LOGS);
-        let logs = DirectoryClaim {
-            owner: DirectoryOwner::Massgen,
-            folded: FoldedPath::from_path(log_dir.as_path()),
-            path: log_dir,
-            key: "massgen's log".to_owned(),
-            span: None,
-            is_absolute: false,
+        let own_directory = |name: &str| {
+            let path = self.context.state_parent.join(STATE_DIR).join(name);
+            DirectoryClaim {
+                owner: DirectoryOwner::Massgen,
+                folded: FoldedPath::from_path(path.as_path()),
+                path,
+                key: format!("{STATE_DIR}/{name}"),
+                span: None,
+                is_absolute: false,
+            }
         };
-        let storages = storage_keys.into_iter().map(|(key, storage)| {
-            let path = storage.resolve(self.context.state_parent, None);
-            DirectoryClaim::new(DirectoryOwner::Massgen, storage, path, &view, key)
-        });
-        storages.chain([logs]).collect()
+        let sessions = &orchestrator.session_storage;
+        let mut claims = vec![DirectoryClaim::new(
+            DirectoryOwner::Massgen,
+            sessions,
+            sessions.resolve(self.context.state_parent, None),
+            &view,
+            &orchestrator::SESSION_STORAGE,
+        )];
+        claims.extend([LOGS, SNAPSHOTS, TEMP_WORKSPACES].map(own_directory));
+        claims
     }
 
     /// Returns whether a directory is separate from the user's; adds an error if not.

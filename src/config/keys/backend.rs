@@ -243,8 +243,10 @@ section! {
         `plan`, write `role: read-only` in `permissions`";
     unsupported ["enable_rate_limit"] Convenience.with_shape(ValueShape::Flag)
         .with_default("false"), "massgen waits when a vendor asks it to";
-    unsupported ["agent_temporary_workspace", "voting_sensitivity", "voting_threshold",
-        "write_mode"] Convenience, "only the key in `orchestrator` counts";
+    unsupported ["voting_sensitivity", "voting_threshold", "write_mode"] Convenience,
+        "only the key in `orchestrator` counts";
+    unsupported ["agent_temporary_workspace"] Nothing,
+        "what agents see of each other is below `.massgen`";
     unsupported ["agent_config", "session_id", "instance_id", "agent_id", "enable_nlip", "nlip",
         "nlip_config"] Convenience, "it is not sent to the model either";
     refused ["system_prompt", "append_system_prompt"], "write it as `system_message` of the agent";

@@ -68,14 +68,8 @@ section! {
     row permissions::KEY.row();
     row hooks::KEY.row();
 
-    /// Directory of the latest snapshot of each agent. A relative one that contains workspaces or
-    /// logs, or is inside one, is not used: the default is.
-    const SNAPSHOT_STORAGE = ["snapshot_storage"] text().in_found(Inside(PathPurpose::State))
-        .with_default("snapshots");
-
-    /// Directory in which agents see each other's snapshots; the same applies to it.
-    const AGENT_TEMPORARY_WORKSPACE = ["agent_temporary_workspace"] text()
-        .in_found(Inside(PathPurpose::State)).with_default("temp_workspaces");
+    unsupported ["snapshot_storage", "agent_temporary_workspace"] Nothing,
+        "snapshots, and what agents see of each other, are below `.massgen`";
 
     /// Directory of sessions.
     const SESSION_STORAGE = ["session_storage"] text().in_found(Inside(PathPurpose::State))

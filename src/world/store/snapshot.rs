@@ -66,8 +66,8 @@ pub struct CapturedFile {
 
 impl AgentSnapshots {
     /// Starts without a snapshot. Snapshots are created in `snapshots_dir` (the temp workspace
-    /// of this run, which must exist), and a symlink named `agent` in `storage_dir`
-    /// (`snapshot_storage`) points to the newest.
+    /// of this run, which must exist), and a symlink named `agent` in `storage_dir` points to the
+    /// newest.
     pub fn new(agent: AgentId, snapshots_dir: AbsPath, storage_dir: AbsPath) -> Self {
         Self {
             agent,

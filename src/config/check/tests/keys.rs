@@ -231,8 +231,6 @@ agents:
       system_message: in the backend
       context_paths: [own]
 orchestrator:
-  snapshot_storage: s
-  agent_temporary_workspace: .massgen/t
   session_storage: /srv/sessions
   voting_sensitivity: strict
   max_new_answers_per_agent: 3

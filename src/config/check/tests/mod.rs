@@ -136,10 +136,7 @@ fn a_minimal_config_has_the_defaults() {
     assert_eq!(agent.folder_guard, FolderGuard::Off);
     assert_eq!(agent.read_before_delete, ReadBeforeDelete::Enforced);
     assert_eq!(config.timeouts, TimeoutConfig::default());
-    assert_eq!(
-        config.orchestrator.snapshot_storage.to_string(),
-        "snapshots"
-    );
+    assert_eq!(config.orchestrator.session_storage.to_string(), "sessions");
 }
 
 #[test]
