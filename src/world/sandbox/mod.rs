@@ -224,6 +224,13 @@ pub const ENFORCING_LEVELS: &[SandboxLevel] = &[
     SandboxLevel::Landlock,
 ];
 
+/// Returns the levels that enforce something and that `policy` allows, strongest first.
+fn allowed_levels(policy: &MachinePolicy) -> Vec<SandboxLevel> {
+    let refusal = |level: SandboxLevel| policy.refuse_level(SandboxLevelChoice::Only(level));
+    let levels = ENFORCING_LEVELS.iter().copied();
+    levels.filter(|level| refusal(*level).is_none()).collect()
+}
+
 impl Sandbox {
     /// Determines the sandbox level of this machine with a test: a command tries to get out of a
     /// directory in `overlay_directory`, where the overlay layers of agents will be, and everything
