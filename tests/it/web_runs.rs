@@ -56,14 +56,14 @@ fn check_refused(reply: &Reply, status: u16, reason: &str) {
     assert!(reply.body.contains(reason), "{reason}: {reply:?}");
 }
 
-/// Checks that there are two hunks, which share the lines between them, and have none beyond the ends
-/// of the file.
+/// Checks that there are two hunks, of which the second has the lines between them, and that there are
+/// none beyond the ends of the file.
 #[track_caller]
 fn check_two_hunks(hunks: &[Value]) {
     assert_eq!(hunks.len(), 2);
     let around = |hunk: &Value| [hunk["above"].clone(), hunk["below"].clone()];
-    assert_eq!(around(&hunks[0]), [json!([]), json!(["5", "6"])]);
-    assert_eq!(around(&hunks[1]), [json!(["7", "8"]), json!([])]);
+    assert_eq!(around(&hunks[0]), [json!([]), json!([])]);
+    assert_eq!(around(&hunks[1]), [json!(["5", "6", "7", "8"]), json!([])]);
 }
 
 /// Checks that a decision about anything but the `hunks` that the page shows is refused.

@@ -179,8 +179,8 @@ export const cases = {
     await page.locator('.hunk').nth(2).waitFor();
     const lines = page.locator('.hunk').nth(2).locator('.src');
     const count = await lines.count();
-    await page.getByRole('button', { name: 'Show 2 more lines above hunk 2 of src/story.txt' }).click();
-    await self.becomes(() => lines.count(), count + 2);
+    await page.getByRole('button', { name: 'Show 3 more lines above hunk 2 of src/story.txt' }).click();
+    await self.becomes(() => lines.count(), count + 3);
     await page.getByRole('button', { name: 'Skip all' }).click();
     await page.getByRole('button', { name: 'Apply nothing' }).waitFor();
     const first = page.locator('.file', { hasText: 'story.txt' });

@@ -100,8 +100,9 @@ pub(super) fn refusals_json(plan: &DeliveryPlan, cwd: &AbsPath) -> Vec<Value> {
     plan.refused.iter().map(row).collect()
 }
 
-/// Returns the lines above and below each hunk that no hunk has, up to [`CONTEXT_LINES_MAX`]. Two
-/// hunks share the lines between them. There are none if they are too long.
+/// Returns the lines above and below each hunk that no hunk has, up to [`CONTEXT_LINES_MAX`]. Those
+/// between two hunks are above the second one, or shared if they are more. There are none if they are
+/// too long.
 fn unchanged_lines<'d>(
     difference: &'d DeliveryDifference,
     hunks: &[DiffHunk],
@@ -109,8 +110,18 @@ fn unchanged_lines<'d>(
     let text = side_text(&difference.before).unwrap_or_default();
     let lines: Vec<&str> = text.split_terminator('\n').collect();
     let pairs = hunks.iter().zip(hunks.iter().skip(1));
-    let middles = pairs.map(|(hunk, next)| hunk.old.end.midpoint(next.old.start));
-    let cuts: Vec<usize> = once(0).chain(middles).chain(once(lines.len())).collect();
+    let cuts_between = pairs.map(|(hunk, next)| {
+        let (end, next_start) = (hunk.old.end, next.old.start);
+        if next_start.saturating_sub(end) > CONTEXT_LINES_MAX {
+            end.midpoint(next_start)
+        } else {
+            end
+        }
+    });
+    let cuts: Vec<usize> = once(0)
+        .chain(cuts_between)
+        .chain(once(lines.len()))
+        .collect();
     let lines_in = |range: Range<usize>| lines.get(range).unwrap_or_default().to_vec();
     let shares = cuts.iter().zip(cuts.iter().skip(1));
     let around_hunk = |(hunk, (from, to)): (&DiffHunk, (&usize, &usize))| {
