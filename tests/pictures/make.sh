@@ -38,7 +38,6 @@ trap clean EXIT
 begin() {
     rm -rf "$project"
     cp -r "$here/project" "$project"
-    cp "$here/team.yaml" "$project"
 }
 
 # Waits until the screen has this text.
@@ -68,7 +67,7 @@ export HOME=$scratch/home LANG=C.UTF-8
 unset CI NO_COLOR MASSGEN_PLAIN MASSGEN_SCREEN_READER
 
 begin
-terminal new-session -d -x 120 -y 26 -c "$project" "$massgen" --config team.yaml "$task"
+terminal new-session -d -x 120 -y 26 -c "$project" "$massgen" --config "$here/team.yaml" "$task"
 await 'careful 2 votes'
 draw dashboard 'Four agents side by side, the answers and votes so far, and the keys'
 await 'waits for your review'
@@ -79,12 +78,12 @@ press x
 while terminal has-session 2> /dev/null; do sleep 0.1; done
 
 begin
-(cd "$project" && exec "$massgen" web --config team.yaml --no-browser) > "$scratch/web.log" 2>&1 < /dev/null &
+(cd "$project" && exec "$massgen" web --config "$here/team.yaml" --no-browser) > "$scratch/web.log" 2>&1 < /dev/null &
 server=$!
 for _ in $(seq "$waits_max"); do
     link=$(grep -o 'http://[^ ]*#k=[0-9a-f]*' "$scratch/web.log" || true)
     [ -z "$link" ] || break
     sleep 0.1
 done
-node "$here/page.mjs" "$link" "$task" "$pictures"
+node "$here/page.mjs" "$link" "$here/team.yaml" "$task" "$pictures"
 ls -l "$pictures"

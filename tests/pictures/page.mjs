@@ -1,13 +1,13 @@
 // Takes the pictures of the page of a running `massgen web`.
 //
-//   node page.mjs LINK TASK DIRECTORY
+//   node page.mjs LINK TEAM TASK DIRECTORY
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PageTester } from '../web/browser.mjs';
 
 const SIZE = { width: 1280, height: 800 };
-const [, , link, task, directory] = process.argv;
+const [, , link, team, task, directory] = process.argv;
 const tester = new PageTester();
 await tester.startBrowser();
 await tester.open(link);
@@ -33,7 +33,7 @@ async function take(name) {
   }
 }
 
-await tester.start('team.yaml', task);
+await tester.start(team, task);
 const review = page.getByText('Review the delivery', { exact: true });
 await review.waitFor();
 await page.locator('body').click({ position: { x: 640, y: 20 } });
