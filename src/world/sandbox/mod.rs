@@ -536,19 +536,6 @@ fn unavailable_error(level: SandboxLevel, reasons: &[String]) -> Error {
     remedies.fold(error, Error::with_hint)
 }
 
-/// Returns the levels that enforce grants and that `policy` allows, the strongest first.
-fn allowed_levels(policy: &MachinePolicy) -> Vec<SandboxLevel> {
-    let is_allowed = |level: &SandboxLevel| {
-        let choice = SandboxLevelChoice::Only(*level);
-        policy.refuse_level(choice).is_none()
-    };
-    ENFORCING_LEVELS
-        .iter()
-        .copied()
-        .filter(is_allowed)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
