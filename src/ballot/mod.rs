@@ -179,6 +179,8 @@ pub enum WinnerReason {
     /// It comes first in the config among those that passed the required checks: they change the
     /// same, or no review decided.
     FirstPassing,
+    /// The user picked it.
+    Picked,
 }
 
 impl WinnerReason {
@@ -191,6 +193,7 @@ impl WinnerReason {
             WinnerReason::PassedChecks => "it passed the required checks, which others failed",
             WinnerReason::Review => "the review found it the best",
             WinnerReason::FirstPassing => "it comes first in the config among those that pass",
+            WinnerReason::Picked => "the user picked it",
         }
     }
 }

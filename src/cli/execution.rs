@@ -323,8 +323,13 @@ fn user_interaction(
     };
     let may_ask = is_at_terminal || decider == Decider::User;
     let is_for_clients = decider == Decider::Clients;
-    if arguments.delivery.review && !may_ask && !is_for_clients {
-        return Err(unanswerable_review_error());
+    for (flag, is_given) in [
+        ("--review", arguments.delivery.review),
+        ("--pick", arguments.delivery.pick),
+    ] {
+        if is_given && !may_ask && !is_for_clients {
+            return Err(unanswerable_review_error(flag));
+        }
     }
     let (reviewer, questions) = reviewer_channel(match decider {
         Decider::User => InputChannel::Web,
@@ -359,11 +364,12 @@ fn user_interaction(
     })
 }
 
-/// Refuses `--review` where no one can answer: the run would deliver what the user wants to see
+/// Refuses a flag such as `--review` where no one can answer: the run would deliver what the user wants to see
 /// first.
-fn unanswerable_review_error() -> Error {
-    let message = "`--review` needs a terminal on standard input and standard error, and the format \
-                   `text`";
+fn unanswerable_review_error(flag: &str) -> Error {
+    let message = format!(
+        "`{flag}` needs a terminal on standard input and standard error, and the format `text`"
+    );
     usage_error(message)
         .with_hint(
             "omit it, or pass `--yes` to resume a run that was started with it, to apply what may be \

@@ -97,7 +97,9 @@ impl TerminalQuestions {
                 answer,
             } => {
                 let mut lines = lines();
-                output.line(&[(TextStyle::Strong, &escape_line(&question))]);
+                for line in question.lines() {
+                    output.line(&[(TextStyle::Strong, &escape_line(line))]);
+                }
                 let default_line = format!("  {}", escape_line(&without_answer));
                 output.line(&[(TextStyle::Faint, &default_line)]);
                 output.ask("your answer (Ctrl-D: none), then Enter?");

@@ -283,7 +283,7 @@ fn demo_arguments(host: &Host) -> RunArguments {
         task: vec!["Write a program that greets my project".to_owned()],
         delivery: DeliveryArguments {
             review: UserPresence::detect(host) == UserPresence::Present,
-            yes: false,
+            ..DeliveryArguments::default()
         },
         ..RunArguments::default()
     }

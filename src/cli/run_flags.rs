@@ -6,7 +6,7 @@ use crate::cli::format::OutputFormat;
 use crate::cli::model_prices::apply_limits;
 use crate::cli::output::CliOutput;
 use crate::cli::run_frontend::UserPresence;
-use crate::config::{Config, ContextPath, DeliveryMode, Strategy, WriteMode};
+use crate::config::{Config, ContextPath, DeliveryMode, Strategy, WinnerChoice, WriteMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
@@ -52,6 +52,9 @@ pub(crate) fn apply_flags(
     }
     if arguments.limits.iterations.is_some() && !config.has_iterations() {
         output.warning("`--max-iterations` has no effect: the config has no pipeline with `until`");
+    }
+    if arguments.delivery.pick {
+        config.winner_choice = WinnerChoice::User;
     }
     if arguments.delivery.review {
         config.delivery = DeliveryMode::Review;

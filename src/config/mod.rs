@@ -268,6 +268,8 @@ pub struct Config {
     pub limits_max: BudgetLimits,
     /// Whether the user reviews a delivery before it is applied.
     pub delivery: DeliveryMode,
+    /// Who decides which answer is delivered.
+    pub winner_choice: WinnerChoice,
     /// When a run is shown on the whole terminal.
     pub dashboard: DashboardMode,
     /// The retention of the project's runs and sessions.
@@ -303,6 +305,16 @@ pub enum ConfigPath<'c> {
     /// A directory of the folder guard of one agent, a file that is uploaded to its vendor, or a
     /// directory of the user that is its workspace.
     Bare(&'c mut AbsPath, Permission, GrantKind),
+}
+
+/// Who decides which answer is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WinnerChoice {
+    /// The team: its votes, the checks or the review.
+    #[default]
+    Team,
+    /// The user, who sees what the team has selected.
+    User,
 }
 
 /// When a run is shown on the whole terminal.

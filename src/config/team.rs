@@ -17,7 +17,7 @@ use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, UrlDestination, VENDORS, Vendor};
 use crate::config::{
     AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, MediaModels,
-    OrchestratorConfig, ReplyTimeouts, TimeoutConfig, ToolFilter,
+    OrchestratorConfig, ReplyTimeouts, TimeoutConfig, ToolFilter, WinnerChoice,
 };
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
@@ -444,6 +444,7 @@ fn team_config(mut agents: Vec<AgentConfig>, policy: &MachinePolicy) -> Config {
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
         delivery: DeliveryMode::default(),
+        winner_choice: WinnerChoice::default(),
         dashboard: DashboardMode::default(),
         permissions: policy.permissions.clone(),
         retention: RetentionConfig::default(),

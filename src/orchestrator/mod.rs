@@ -67,6 +67,7 @@ pub mod check_runner;
 pub mod openings;
 pub mod grants;
 mod judge;
+mod pick;
 mod run_directories;
 pub mod hooks;
 pub mod process_specs;

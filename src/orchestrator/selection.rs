@@ -24,7 +24,7 @@ use crate::text::count_noun;
 const COMPARED_MAX: usize = 4;
 
 /// The answer that a coordination ends with, and what decided for it.
-type SelectedAnswer = (AnswerLabel, WinnerReason);
+pub(super) type SelectedAnswer = (AnswerLabel, WinnerReason);
 
 /// What selects the winner of a coordination besides its votes.
 pub(super) struct Selection {
@@ -66,13 +66,18 @@ impl PreparedTurn {
                 .get(&label.agent)
                 .is_some_and(|answer| answer.label == *label)
         };
-        let selected_answer = match selection.recorded.filter(is_given) {
-            Some(selected_answer) => Some(selected_answer),
+        let recorded = selection.recorded.filter(is_given);
+        let selected_answer = match &recorded {
+            Some(_) => recorded,
             None if self.config.orchestrator.strategy.is_independent() => {
                 self.select_independent(coordination, tally.winner, selection.comparisons, deadline)
                     .await
             }
             None => Some((tally.winner, tally.reason)),
+        };
+        let selected_answer = match recorded {
+            Some(_) => selected_answer,
+            None => self.let_user_pick(coordination, selected_answer).await,
         };
         let Some((label, reason)) = selected_answer else {
             return Ok(None);

@@ -139,6 +139,7 @@ mod patches;
 mod text_editor;
 mod tool_input;
 mod workflow_calls;
+mod pick;
 mod pipeline;
 mod pipeline_apply;
 mod ended_pipelines;

@@ -236,6 +236,10 @@ pub(crate) struct DeliveryArguments {
     /// Needs a terminal. Default: from the config.
     #[arg(long, conflicts_with_all = ["yes", "automation"])]
     pub review: bool,
+    /// Pick the answer that is delivered, of those that the team has given. Needs a terminal.
+    /// Default: the team selects one.
+    #[arg(long, conflicts_with_all = ["yes", "automation"])]
+    pub pick: bool,
 }
 
 // Limits of a run. A flag replaces the limit of the config; limits of single agents still apply.

@@ -83,9 +83,12 @@ impl QuestionPanel {
                 without_answer,
                 ..
             } => {
-                let question_line = vec![(TextStyle::Strong, escape_line(question))];
-                let default_line = vec![(TextStyle::Faint, escape_line(without_answer))];
-                (vec![question_line, default_line], "i answer  x no answer")
+                let question_lines = question.lines();
+                let mut lines: Vec<_> = question_lines
+                    .map(|line| vec![(TextStyle::Strong, escape_line(line))])
+                    .collect();
+                lines.push(vec![(TextStyle::Faint, escape_line(without_answer))]);
+                (lines, "i answer  x no answer")
             }
         };
         Self {

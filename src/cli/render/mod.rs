@@ -456,7 +456,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             .map(|(agent, count)| format!("{agent} {count}"))
             .collect();
         let mut text = match reason {
-            WinnerReason::Review | WinnerReason::FirstPassing => {
+            WinnerReason::Review | WinnerReason::FirstPassing | WinnerReason::Picked => {
                 format!("{agent} with {label}; {}", reason.text())
             }
             WinnerReason::PassedChecks if !was_voted => format!("{agent} with {label}"),

@@ -16,7 +16,7 @@ use crate::config::servers::ServerConfig;
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{VendorConnection, find_vendor};
 use crate::config::yaml::{YamlNode, YamlValue};
-use crate::config::{AgentConfig, Config, ContextPath, DeliveryMode, ToolFilter};
+use crate::config::{AgentConfig, Config, ContextPath, DeliveryMode, ToolFilter, WinnerChoice};
 use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::folded::FoldedPath;
@@ -92,6 +92,7 @@ impl ConfigChecker<'_> {
             session_id: root.string(&root::SESSION_ID),
             limits,
             limits_max: self.context.policy.limits,
+            winner_choice: WinnerChoice::default(),
             delivery: match root.word(&root::DELIVERY) {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,

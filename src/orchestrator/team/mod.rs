@@ -41,7 +41,7 @@ use crate::orchestrator::program_files::{
     privileged_files, reject_agent_writable_files, reject_agent_writable_programs,
     reject_agent_writable_subagent,
 };
-use crate::orchestrator::review::DeliverySettings;
+use crate::orchestrator::review::{DeliverySettings, Reviewer};
 pub use crate::orchestrator::team::conversations::ModelConnection;
 pub use crate::orchestrator::team::environment_specs::command_config_of_checks;
 use crate::orchestrator::team::environment_specs::hook_command_config;
@@ -461,6 +461,11 @@ impl AgentTeam {
     /// so.
     pub(super) fn attempt_notes(&self) -> Vec<String> {
         self.attempt_notes.clone()
+    }
+
+    /// Returns what asks the user about deliveries, if anyone answers.
+    pub(super) fn reviewer(&self) -> Option<&Reviewer> {
+        self.resources.delivery.as_ref()?.reviewer.as_ref()
     }
 
     /// Returns the runner of checks on answers and deliveries, if the config has checks and
