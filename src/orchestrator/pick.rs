@@ -83,7 +83,7 @@ impl PreparedTurn {
             } = answer;
             let mut facts = Vec::new();
             let results = check_results.as_ref();
-            facts.extend(results.map(|results| checks_text(results)));
+            facts.extend(results.map(checks_text));
             facts.extend(changes.as_ref().map(|changes| changes.counts.to_string()));
             facts.extend(self.cost_of(*label));
             if selected.is_some_and(|(selected, _)| selected == label) {

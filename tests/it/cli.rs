@@ -193,6 +193,10 @@ fn help_names_every_flag() {
               Ask which changes of the delivery are applied, whatever `delivery` says in the config.
               Needs a terminal. Default: from the config
 
+          --pick
+              Pick the answer that is delivered, of those that the team has given. Needs a terminal.
+              Default: the team selects one
+
           --approval-socket <SOCKET>
               Unix socket of a program that answers approval requests instead of the terminal. Default:
               ask on the terminal; without a terminal, deny

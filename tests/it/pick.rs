@@ -1,5 +1,7 @@
 //! `--pick`: the user picks the answer that is delivered.
 
+use serde_json::Value;
+
 use crate::interactive::interactive_project;
 use crate::project::{Project, logged_events};
 use crate::scripted_team::{agent, team};
@@ -46,9 +48,9 @@ fn the_user_picks_an_answer_that_the_team_has_not_selected() {
     terminal.type_answer("1");
     terminal.type_keys(ENTER);
     let finished = terminal.wait_for_end(1);
-    let events = logged_events(&finished);
-    let selected = events
-        .iter()
+    let selected = logged_events(&finished)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .find(|event| event["type"] == "winner_selected")
         .unwrap();
     assert_eq!(
