@@ -101,7 +101,7 @@ function messageForm(stream, agent, run) {
       steering.agent = valueOf(event);
       redraw();
     }}><option value="" ?selected=${!to}>all agents</option>${(stream.run?.agents ?? []).map((id) => html`<option value=${id} ?selected=${id === to}>${id}</option>`)}</select>
-    <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message to ${to || 'all agents'}" aria-label="Message" @keydown=${leaveOnEscape}>
+    <input id="steer" class="input grow" name="text" autocomplete="off" placeholder="Message" aria-label="Message" @keydown=${leaveOnEscape}>
     <button class="button">Send</button></form>`;
 }
 
