@@ -6,22 +6,21 @@ use std::sync::Arc;
 use crate::cli::deliveries::diff_text::{
     DiffStat, diff_lines, diff_stat, hunk_lines, stat_line, stat_summary,
 };
-use crate::cli::deliveries::interactive_review::{FileChoice, entry_name};
+use crate::cli::deliveries::interactive_review::{
+    FileChoice, action_sign, entry_name, plan_warnings,
+};
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
-use crate::delivery::line_diff::LineDiff;
+use crate::delivery::hunks::{DiffHunk, HunkChoice};
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::orchestrator::review::DeliverySelection;
-use crate::text::{count_noun, escape_name};
-use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
+use crate::text::count_noun;
+use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::store::OpenDelivery;
 
 /// Maximum number of files whose changes are read when the review opens; the changes of the others
 /// are read when they become the current file.
 const FILES_READ_MAX: usize = 200;
-/// Maximum number of conflicts and refused names that are listed.
-const WARNINGS_MAX: usize = 20;
 
 /// The review of a delivery.
 #[derive(Debug)]
@@ -81,7 +80,7 @@ impl DeliveryReview {
             files: files.collect(),
             file_index: 0,
             hunk_index: 0,
-            warnings: plan_warnings(plan),
+            warnings: plan_warnings(plan, "it is applied only if you select it"),
         };
         for index in 0..review.files.len().min(FILES_READ_MAX) {
             review.read_changes(index);
@@ -218,14 +217,9 @@ impl ReviewFile {
             count if count == self.hunk_selection.len() => "[x] ",
             _ => "[~] ",
         };
-        let (style, sign) = match self.action {
-            EntryAction::Create => (TextStyle::Good, "+ "),
-            EntryAction::Change => (TextStyle::Plain, "~ "),
-            EntryAction::Delete => (TextStyle::Bad, "- "),
-        };
         let mut line = vec![
             (TextStyle::Plain, mark.to_owned()),
-            (style, sign.to_owned()),
+            action_sign(self.action),
         ];
         let stat = self.changes.as_ref().map(|changes| changes.stat.clone());
         if self.hunk_selection.len() > 1 {
@@ -275,14 +269,10 @@ impl ReviewFile {
 
 impl FileChanges {
     fn new(difference: &DeliveryDifference, name: &str) -> Self {
-        let hunks = match (&difference.before, &difference.after) {
-            (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
-            _ => Vec::new(),
-        };
         Self {
             stat: diff_stat(difference),
             lines: diff_lines(difference, name),
-            hunks,
+            hunks: difference.hunks(),
         }
     }
 
@@ -296,36 +286,4 @@ impl FileChanges {
             hunks: Vec::new(),
         }
     }
-}
-
-/// Returns a warning for each conflict and each refused name of the delivery.
-fn plan_warnings(plan: &DeliveryPlan) -> Vec<String> {
-    let conflicts = plan
-        .entries
-        .iter()
-        .filter(|entry| entry.is_file())
-        .filter_map(|entry| {
-            let name = entry_name(plan, entry);
-            Some(format!(
-                "`{name}` is unchanged: {}",
-                entry.conflict?.reason()
-            ))
-        });
-    let refused = plan.refused.iter().map(|refusal| {
-        let path = escape_name(&refusal.path.to_string());
-        format!("`{path}` is refused: {}", refusal.reason)
-    });
-    let unselected = plan.entries.iter().filter_map(|entry| {
-        let (name, label) = (entry_name(plan, entry), entry.consent?.label());
-        Some(format!(
-            "`{name}` {label}: it is applied only if you select it"
-        ))
-    });
-    let mut warnings: Vec<String> = unselected.chain(conflicts).chain(refused).collect();
-    let hidden_count = warnings.len().saturating_sub(WARNINGS_MAX);
-    warnings.truncate(WARNINGS_MAX);
-    if hidden_count > 0 {
-        warnings.push(format!("and {}", count_noun(hidden_count, "more name")));
-    }
-    warnings
 }

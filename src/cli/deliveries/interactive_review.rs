@@ -11,15 +11,14 @@ use crate::cli::deliveries::diff_text::{
 };
 use crate::cli::output::{CliOutput, StyledLine, TextStyle, line_pieces};
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
-use crate::delivery::line_diff::LineDiff;
+use crate::delivery::hunks::{DiffHunk, HunkChoice};
 use crate::delivery::plan::{
     ContentOrigin, ContentSource, DeliveryEntry, DeliveryPlan, EntryAction,
 };
 use crate::error::Result;
 use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision};
 use crate::text::{count_noun, escape_name};
-use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
+use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
@@ -27,8 +26,8 @@ use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of files that the summary lists.
 const FILES_LISTED_MAX: usize = 100;
-/// Maximum number of refused names that it lists.
-const REFUSALS_LISTED_MAX: usize = 20;
+/// Maximum number of conflicts and refused names that it lists.
+const WARNINGS_MAX: usize = 20;
 
 /// Reads the lines that the user types, one at a time.
 #[derive(Debug)]
@@ -205,12 +204,10 @@ fn show_summary(
     for (_, entry) in entries {
         let counts = diff_stat(&difference(delivery, plan, entry)?);
         if stats.len() < FILES_LISTED_MAX {
-            let (style, sign) = match entry.action() {
-                EntryAction::Create => (TextStyle::Good, "  + "),
-                EntryAction::Change => (TextStyle::Plain, "  ~ "),
-                EntryAction::Delete => (TextStyle::Bad, "  - "),
-            };
-            let mut line = vec![(style, sign.to_owned())];
+            let mut line = vec![
+                (TextStyle::Plain, "  ".to_owned()),
+                action_sign(entry.action()),
+            ];
             line.extend(stat_line(&entry_name(plan, entry), &counts));
             if let ContentSource::Composed {
                 origin: ContentOrigin::Merge,
@@ -232,27 +229,8 @@ fn show_summary(
     if !stats.is_empty() {
         output.note(&stat_summary(&stats));
     }
-    for entry in plan.entries.iter().filter(|entry| entry.is_file()) {
-        if let Some(conflict) = entry.conflict {
-            let name = entry_name(plan, entry);
-            output.warning(&format!("`{name}` is unchanged: {}", conflict.reason()));
-        }
-    }
-    for entry in &plan.entries {
-        if let Some(consent) = entry.consent {
-            let (name, label) = (entry_name(plan, entry), consent.label());
-            output.warning(&format!("`{name}` {label}: only `c` applies it, by itself"));
-        }
-    }
-    for refusal in plan.refused.iter().take(REFUSALS_LISTED_MAX) {
-        let reason = &refusal.reason;
-        let path = escape_name(&refusal.path.to_string());
-        output.warning(&format!("`{path}` is refused: {reason}"));
-    }
-    let hidden_count = plan.refused.len().saturating_sub(REFUSALS_LISTED_MAX);
-    if hidden_count > 0 {
-        let hidden_names = count_noun(hidden_count, "more name");
-        output.warning(&format!("also refused: {hidden_names}"));
+    for warning in plan_warnings(plan, "only `c` applies it, by itself") {
+        output.warning(&warning);
     }
     Ok(())
 }
@@ -329,10 +307,7 @@ fn ask_about_file(
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<FileReviewAnswer> {
-    let file_hunks = match (&file_diff.before, &file_diff.after) {
-        (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
-        _ => Vec::new(),
-    };
+    let file_hunks = file_diff.hunks();
     show_difference(file_diff, name, output);
     let this_file = |choice| FileReviewAnswer::ThisFile(FileChoice::Whole(choice));
     let split_key = if file_hunks.len() > 1 { ",s" } else { "" };
@@ -406,4 +381,42 @@ pub(crate) fn entry_name(plan: &DeliveryPlan, entry: &DeliveryEntry) -> String {
         [_] => escape_name(&entry.rel.to_string()),
         _ => escape_name(&plan.path(entry).to_string()),
     }
+}
+
+/// Returns a warning for each conflict, each refused name, and each change that only an answer about
+/// it alone applies; `consent_hint` says how to give one.
+pub(crate) fn plan_warnings(plan: &DeliveryPlan, consent_hint: &str) -> Vec<String> {
+    let files = plan.entries.iter().filter(|entry| entry.is_file());
+    let conflicts = files.filter_map(|entry| {
+        let reason = entry.conflict?.reason();
+        Some(format!(
+            "`{}` is unchanged: {reason}",
+            entry_name(plan, entry)
+        ))
+    });
+    let needs_consent = plan.entries.iter().filter_map(|entry| {
+        let (name, label) = (entry_name(plan, entry), entry.consent?.label());
+        Some(format!("`{name}` {label}: {consent_hint}"))
+    });
+    let refused = plan.refused.iter().map(|refusal| {
+        let path = escape_name(&refusal.path.to_string());
+        format!("`{path}` is refused: {}", refusal.reason)
+    });
+    let mut warnings: Vec<String> = needs_consent.chain(conflicts).chain(refused).collect();
+    let hidden_count = warnings.len().saturating_sub(WARNINGS_MAX);
+    warnings.truncate(WARNINGS_MAX);
+    if hidden_count > 0 {
+        warnings.push(format!("and {}", count_noun(hidden_count, "more name")));
+    }
+    warnings
+}
+
+/// Returns the sign of an action in a list of files.
+pub(crate) fn action_sign(action: EntryAction) -> (TextStyle, String) {
+    let (style, sign) = match action {
+        EntryAction::Create => (TextStyle::Good, "+ "),
+        EntryAction::Change => (TextStyle::Plain, "~ "),
+        EntryAction::Delete => (TextStyle::Bad, "- "),
+    };
+    (style, sign.to_owned())
 }

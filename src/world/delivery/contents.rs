@@ -6,7 +6,8 @@ use std::io::Read as _;
 
 use sha2::{Digest, Sha256};
 
-use crate::delivery::line_diff::{MERGE_BYTES_MAX, as_text};
+use crate::delivery::hunks::{DiffHunk, hunks};
+use crate::delivery::line_diff::{LineDiff, MERGE_BYTES_MAX, as_text};
 use crate::delivery::path_state::PathState;
 use crate::delivery::plan::{
     ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
@@ -70,6 +71,14 @@ pub struct DeliveryDifference {
 }
 
 impl DeliveryDifference {
+    /// Returns the hunks that can be selected one by one; none unless both sides are text.
+    pub fn hunks(&self) -> Vec<DiffHunk> {
+        match (&self.before, &self.after) {
+            (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns what a delivery does at the path.
     pub fn action(&self) -> EntryAction {
         match (&self.before, &self.after) {
