@@ -233,13 +233,9 @@ fn every_record_is_where_users_look_for_it() {
         "agent_outputs/alpha.txt",
         "agent_outputs/zeta.txt",
         "alpha/<time>/answer.txt",
-        "alpha/<time>/vote.json",
-        "coordination_events.json",
-        "coordination_table.txt",
         "events.jsonl",
         "execution_metadata.yaml",
         "final/alpha/answer.txt",
-        "snapshot_mappings.json",
         "status.json",
     ];
     assert_eq!(names.iter().collect::<Vec<_>>(), expected);
@@ -349,45 +345,6 @@ fn the_status_tells_how_the_run_ended() {
         },
     });
     assert_eq!(status, expected);
-}
-
-#[test]
-fn votes_and_answers_are_filed_under_their_agent() {
-    let (_dir, turn) = write_records();
-    let mappings = read_json(&turn.join("snapshot_mappings.json"));
-    let answer = mappings["agent1.1"]["path"].as_str().unwrap();
-    assert_eq!(read(&turn.join(answer)), "the key is [redacted]");
-    let vote = mappings["agent1.vote1"]["path"].as_str().unwrap();
-    let vote = read_json(&turn.join(vote));
-    assert_eq!(vote["voter_anon_id"], "agent1");
-    assert_eq!(vote["voted_for"], "alpha");
-    assert_eq!(vote["available_options_anon"], json!(["agent1"]));
-    let mapping = json!({"agent1": "alpha", "agent2": "zeta"});
-    assert_eq!(vote["agent_mapping"], mapping);
-}
-
-#[test]
-fn the_coordination_is_recorded_event_by_event() {
-    let (_dir, turn) = write_records();
-    let record = read_json(&turn.join("coordination_events.json"));
-    assert_eq!(record["session_metadata"]["final_winner"], "alpha");
-    let events = record["events"].as_array().unwrap();
-    let types: Vec<_> = events.iter().map(|event| &event["event_type"]).collect();
-    let expected = [
-        "session_start",
-        "new_answer",
-        "agent_timeout",
-        "vote_cast",
-        "final_agent_selected",
-        "final_round_start",
-        "final_answer",
-        "delivered",
-        "session_end",
-    ];
-    assert_eq!(types, expected);
-    let table = read(&turn.join("coordination_table.txt"));
-    assert_eq!(table.lines().count(), expected.len());
-    assert!(table.contains("  alpha  new_answer            agent1.1\n"));
 }
 
 #[test]
@@ -550,7 +507,6 @@ fn each_coordination_has_its_own_records_and_automation_finds_the_latest() {
     assert_eq!(number("restart_1/status.json"), Some(1));
     assert_eq!(number("status.json"), Some(1));
     assert_eq!(read(&turn.join("final/alpha/answer.txt")), "long");
-    assert!(turn.join("restart_0/coordination_events.json").is_file());
     let status = recorder.paths().status_file();
     assert_eq!(status.as_path(), turn.join("status.json"));
 }

@@ -84,8 +84,6 @@ fn a_plan_is_shown_and_recorded_with_the_answer() {
     let is_run = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("log_");
     let run = entries.find(is_run).unwrap().path();
     let read = |name: &str| fs::read_to_string(run.join("turn_1").join(name)).unwrap();
-    let mappings: Value = serde_json::from_str(&read("snapshot_mappings.json")).unwrap();
-    assert_eq!(mappings["agent1.1"]["plan"], second, "{mappings:#}");
     let output = read("agent_outputs/ann.txt");
     assert!(output.contains("- in_progress: write"), "{output}");
 }

@@ -77,16 +77,6 @@ impl LocalDateTime {
         self.to_zoned().strftime("%Y%m%d_%H%M%S").to_string()
     }
 
-    /// Formats the local time for tables that people read: `14:03:22`.
-    pub fn time_format(&self) -> String {
-        self.to_zoned().strftime("%H:%M:%S").to_string()
-    }
-
-    /// Returns the seconds since the Unix epoch, with a fraction.
-    pub fn unix_seconds(&self) -> f64 {
-        self.timestamp.as_duration().as_secs_f64()
-    }
-
     /// Returns the whole nanoseconds since the Unix epoch; 0 for a clock set before it.
     pub fn unix_nanoseconds(&self) -> u64 {
         u64::try_from(self.timestamp.as_nanosecond()).unwrap_or_default()
@@ -142,8 +132,6 @@ mod tests {
         assert_eq!(moment.utc_format(), "2026-11-02T13:03:22.000456Z");
         assert_eq!(moment.name_format(), "20261102_140322_000456");
         assert_eq!(moment.short_name_format(), "20261102_140322");
-        assert_eq!(moment.time_format(), "14:03:22");
-        assert!((moment.unix_seconds() - 1_793_624_602.000_456).abs() < 0.001);
         assert_eq!(moment.unix_nanoseconds(), 1_793_624_602_000_456_789);
     }
 }

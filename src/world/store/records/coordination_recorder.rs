@@ -8,14 +8,13 @@ use crate::event::{
     CoordinationEvent, DeliveryEvent, Event, ModelEvent, RunEvent, SubagentEvent, ToolEvent,
 };
 use crate::path::AbsPath;
-use crate::text::{escape_name, escape_text};
+use crate::text::escape_name;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, escape_brackets};
 use crate::world::store::records::coordination_progress::CoordinationProgress;
-use crate::world::store::records::history::CoordinationHistory;
 use crate::world::store::records::record_paths::STATUS;
-use crate::world::store::records::record_writer::{AnswerRecord, RecordWriter};
+use crate::world::store::records::record_writer::RecordWriter;
 use crate::world::store::records::status::{self, StatusContext};
 use crate::world::store::records::{RecordErrors, STATUS_INTERVAL};
 use crate::world::store::redact::Redactor;
@@ -26,7 +25,6 @@ use crate::world::sys::state_files::{clear, dir};
 pub(crate) struct CoordinationRecorder {
     pub(crate) progress: CoordinationProgress,
     pub(crate) outputs: AgentOutputs,
-    history: CoordinationHistory,
     writer: RecordWriter,
     /// When `status.json` was last written.
     last_status_write: Option<Stopwatch>,
@@ -48,7 +46,6 @@ impl CoordinationRecorder {
         errors.record(dir::create(&outputs).map(drop));
         Self {
             progress,
-            history: CoordinationHistory::default(),
             writer: RecordWriter::new(dir, redactor.clone()),
             outputs: AgentOutputs::new(outputs, redactor.clone()),
             last_status_write: None,
@@ -66,7 +63,6 @@ impl CoordinationRecorder {
     /// Applies the next event and writes the records that belong to it.
     pub(crate) fn apply(&mut self, event: &Event, time: &LocalDateTime, errors: &mut RecordErrors) {
         self.progress.apply(event, time);
-        self.history.apply(event, time);
         self.status_is_stale = true;
         errors.record(self.write_records(event, time));
         if let (Some(agent), Some(line)) = (event.agent(), agent_line(event)) {
@@ -75,28 +71,8 @@ impl CoordinationRecorder {
     }
 
     fn write_records(&mut self, event: &Event, time: &LocalDateTime) -> Result<()> {
-        if let Event::Coordination(CoordinationEvent::Answered {
-            agent,
-            label,
-            content,
-            snapshot,
-            plan,
-            ..
-        }) = event
-        {
-            let answer = AnswerRecord {
-                label: *label,
-                content,
-                snapshot: snapshot.as_deref(),
-                plan: plan.as_ref(),
-            };
-            self.writer.write_answer(agent, time, &answer)
-        } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
-            let progress = self.progress.agents.get(agent);
-            match progress.and_then(|progress| progress.vote.as_ref()) {
-                Some(vote) => self.writer.write_vote(agent, time, vote, &self.progress),
-                None => Ok(()),
-            }
+        if let Event::Coordination(CoordinationEvent::Answered { agent, content, .. }) = event {
+            self.writer.write_answer(agent, time, content)
         } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
             self.writer.write_final_answer(agent, content)
         } else {
@@ -117,16 +93,6 @@ impl CoordinationRecorder {
         self.status_is_stale = false;
         self.writer
             .write_json(STATUS, status::status(&self.progress, context))
-    }
-
-    /// Writes the records that are only written at the end.
-    pub(crate) fn close(&self, errors: &mut RecordErrors) {
-        let history = self.history.json(&self.progress);
-        errors.record(self.writer.write_json("coordination_events.json", history));
-        let table = self.history.table();
-        let table = escape_text(&table);
-        errors.record(self.writer.write_text("coordination_table.txt", &table));
-        errors.record(self.writer.write_mappings());
     }
 }
 

@@ -8,7 +8,6 @@ pub mod record_paths;
 pub mod replies;
 pub mod coordination_progress;
 mod record_writer;
-mod history;
 mod status;
 mod coordination_recorder;
 
@@ -134,7 +133,7 @@ impl Recorder {
             coordination.apply(event, time, &mut self.errors);
         }
         if coordination_recorder::ends_coordination(event) {
-            self.close_coordination(time);
+            self.write_status_now(time);
         }
     }
 
@@ -161,7 +160,7 @@ impl Recorder {
             coordination.apply(event, &time, &mut self.errors);
         }
         if coordination_recorder::ends_coordination(event) {
-            self.close_coordination(&time);
+            self.write_status_now(&time);
         } else {
             self.write_status_if_due(&time);
         }
@@ -230,7 +229,7 @@ impl Recorder {
             self.errors.record(coordination.outputs.end_all());
         }
         self.log_streams(&time);
-        self.close_coordination(&time);
+        self.write_status_now(&time);
         let unsynced_records = self.take_unsynced();
         self.errors.record(
             unsynced_records.and_then(|records| records.map_or(Ok(()), UnsyncedRecords::sync)),
@@ -293,13 +292,6 @@ impl Recorder {
         let coordination =
             CoordinationRecorder::open(progress, dir, &self.redactor, &mut self.errors);
         self.coordination = Some(coordination);
-    }
-
-    fn close_coordination(&mut self, time: &LocalDateTime) {
-        self.write_status_now(time);
-        if let Some(coordination) = &self.coordination {
-            coordination.close(&mut self.errors);
-        }
     }
 
     fn write_status_if_due(&mut self, time: &LocalDateTime) {
