@@ -58,12 +58,14 @@ fn people_watch_review_and_start_runs_in_a_browser() {
     let project = Project::new();
     let directory = project.path(".");
     copy_tree(&page_tests().join("project"), &directory);
-    let batch = Command::new(binary())
-        .args(["batch", "run", "tasks.jsonl", "--config", "cell.yaml"])
-        .current_dir(&directory)
-        .output()
-        .unwrap();
-    assert!(batch.status.success(), "{batch:?}");
+    for config in ["hostile.yaml", "cell.yaml"] {
+        let batch = Command::new(binary())
+            .args(["batch", "run", "tasks.jsonl", "--config", config])
+            .current_dir(&directory)
+            .output()
+            .unwrap();
+        assert!(batch.status.success(), "{batch:?}");
+    }
     let configs: Vec<String> = CONFIGS
         .iter()
         .flat_map(|name| ["--config".to_owned(), format!("{name}.yaml")])

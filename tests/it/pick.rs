@@ -1,5 +1,12 @@
 //! `--pick`: the user picks the answer that is delivered.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+
 use serde_json::Value;
 
 use crate::interactive::interactive_project;
@@ -33,7 +40,7 @@ fn project(arguments: &[&str]) -> Project {
 #[test]
 fn the_user_picks_an_answer_that_the_team_has_not_selected() {
     let mut terminal = Terminal::open(project(&["--pick"]), 100);
-    terminal.wait_for_output("1 bad (agent1.1): the check named does not pass");
+    terminal.wait_for_output("1 bad (agent1.1): the check `named` does not pass");
     terminal.wait_for_output(
         "2 first (agent2.1): passes the checks; 1 file, +1 -0 lines; selected by the team",
     );
@@ -68,10 +75,8 @@ fn without_a_pick_the_selection_of_the_team_stays() {
     terminal.wait_for_question("your answer (Ctrl-D: none), then Enter?");
     terminal.type_answer("");
     terminal.type_keys(ENTER);
-    terminal
-        .wait_for_end(0)
-        .success()
-        .has_file("name.txt", "first\n");
+    let delivered = terminal.wait_for_end(0).path("name.txt");
+    assert_eq!(fs::read_to_string(delivered).unwrap(), "first\n");
     let refused = project(&["--pick"]).failure(2);
     assert!(
         refused.stderr().contains("`--pick` needs a terminal"),

@@ -556,7 +556,7 @@ export const cases = {
     const { page } = self;
     await self.show('#/');
     await page.getByRole('link', { name: 'Batches', exact: true }).click();
-    await page.getByRole('link', { name: 'tasks.jsonl' }).click();
+    await page.locator('tr', { hasText: 'cell.yaml' }).getByRole('link', { name: 'tasks.jsonl' }).click();
     await page.getByRole('region', { name: 'Results by tag' }).getByText('<b>easy</b>').waitFor();
     await page.getByText('1 of 1 cell', { exact: true }).waitFor();
     await self.settled();
