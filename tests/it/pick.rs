@@ -75,8 +75,9 @@ fn without_a_pick_the_selection_of_the_team_stays() {
     terminal.wait_for_question("your answer (Ctrl-D: none), then Enter?");
     terminal.type_answer("");
     terminal.type_keys(ENTER);
-    let delivered = terminal.wait_for_end(0).path("name.txt");
-    assert_eq!(fs::read_to_string(delivered).unwrap(), "first\n");
+    let delivered = terminal.wait_for_end(0);
+    let content = fs::read_to_string(delivered.path("name.txt")).unwrap();
+    assert_eq!(content, "first\n");
     let refused = project(&["--pick"]).failure(2);
     assert!(
         refused.stderr().contains("`--pick` needs a terminal"),
