@@ -127,17 +127,10 @@ pub enum SelfEvaluation {
     },
 }
 
-/// Asks the final agent once to evaluate its result, or `debug_answer`, which a config can set in
-/// place of it. No decision, an error, or no time left counts as approval.
-pub async fn self_evaluate(
-    session: &mut ModelSession,
-    debug_answer: Option<&str>,
-    deadline: &RunDeadline,
-) -> SelfEvaluation {
-    match debug_answer {
-        Some(text) => session.add_user_message(prompts::post_evaluation_of(text)),
-        None => session.add_user_message(prompts::post_evaluation()),
-    }
+/// Asks the final agent once to evaluate its result. No decision, an error, or no time left counts as
+/// approval.
+pub async fn self_evaluate(session: &mut ModelSession, deadline: &RunDeadline) -> SelfEvaluation {
+    session.add_user_message(prompts::post_evaluation());
     let reply = match session.step_unless(deadline.wait()).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(_)) => return SelfEvaluation::Submit,

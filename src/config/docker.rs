@@ -188,12 +188,3 @@ pub enum DependencyInstall {
     /// is new or was changed (`auto_install_deps`).
     Automatic,
 }
-
-impl PackagesConfig {
-    /// Returns whether any package must be downloaded.
-    pub fn needs_network(&self) -> bool {
-        let lists = [&self.system, &self.python, &self.npm];
-        self.dependencies == DependencyInstall::Automatic
-            || lists.iter().any(|list| !list.is_empty())
-    }
-}

@@ -23,8 +23,6 @@ pub struct OrchestratorConfig {
     pub max_new_answers_per_agent: Option<u32>,
     /// The maximum number of answers of all agents together.
     pub max_new_answers_global: Option<u32>,
-    /// What the final agent evaluates after the first coordination instead of its answer.
-    pub debug_final_answer: Option<String>,
     /// The share of a model's context from which a conversation is compacted.
     pub compaction_threshold: Option<f64>,
     /// The share of a conversation's steps, the newest, that a compaction leaves as they are.
@@ -283,7 +281,6 @@ impl Default for OrchestratorConfig {
             checklist: None,
             max_new_answers_per_agent: None,
             max_new_answers_global: None,
-            debug_final_answer: None,
             compaction_threshold: None,
             compression_target_ratio: None,
             answer_lead_max: Some(ANSWER_LEAD_DEFAULT),

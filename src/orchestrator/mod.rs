@@ -219,8 +219,7 @@ async fn run_coordinations(turn: &mut PreparedTurn) -> Result<TurnResult> {
         };
         if restart < turn.config.orchestrator.max_orchestration_restarts
             && let Some(session) = session
-            && let Some((reason, instructions)) =
-                turn.self_evaluate(session, restart, &deadline).await
+            && let Some((reason, instructions)) = turn.self_evaluate(session, &deadline).await
         {
             task = prompts::restart_message(&turn.task, &reason, &instructions, text);
             turn.emit(RunEvent::CoordinationRestarted {
@@ -261,17 +260,10 @@ impl PreparedTurn {
     async fn self_evaluate(
         &self,
         mut session: ModelSession,
-        restart: u32,
         deadline: &RunDeadline,
     ) -> Option<(String, String)> {
         session.tools = workflow::evaluation_offers().into();
-        let debug_answer = self
-            .config
-            .orchestrator
-            .debug_final_answer
-            .as_deref()
-            .filter(|_| restart == 0);
-        match self_evaluate(&mut session, debug_answer, deadline).await {
+        match self_evaluate(&mut session, deadline).await {
             SelfEvaluation::Submit => None,
             SelfEvaluation::Restart {
                 reason,

@@ -499,15 +499,6 @@ pub fn post_evaluation() -> &'static str {
      `restart_orchestration` with the reason and instructions if all agents should start again."
 }
 
-/// Asks the final agent to evaluate `answer` as if it were what it presented.
-pub fn post_evaluation_of(answer: &str) -> String {
-    let answer = UntrustedText::from(answer).in_frame(TextFrame::PreviousAnswer, "");
-    let request = post_evaluation();
-    format!(
-        "This is a test: take the following for the result that you presented.\n{answer}\n{request}"
-    )
-}
-
 /// Replaces the author's workspace in an answer by `replacement`, so that paths in it are valid for
 /// the reader. A path that merely begins with the same characters stays.
 pub fn rewrite_paths(content: &str, workspace: &AbsPath, replacement: &str) -> String {

@@ -83,7 +83,6 @@ impl ConfigChecker<'_> {
                 .unwrap_or(default.max_orchestration_restarts),
             // The section `memory` has it: see `add_memory`.
             compaction_threshold: None,
-            debug_final_answer: view.string(&orchestrator::DEBUG_FINAL_ANSWER),
             compression_target_ratio: coordination.float(&coordination::COMPRESSION_TARGET_RATIO),
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)

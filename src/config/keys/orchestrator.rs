@@ -159,10 +159,7 @@ section! {
     unsupported ["timeout"] Convenience.with_shape(ValueShape::Mapping(&TIMEOUT)),
         "only the `timeout_settings` at the top of the file count";
     unsupported ["max_orchestration_restarts"] Convenience, "only the key in `coordination` counts";
-
-    /// For tests of `max_orchestration_restarts`: the final agent evaluates this text after the
-    /// first coordination instead of its answer.
-    const DEBUG_FINAL_ANSWER = ["debug_final_answer"] text();
+    unsupported ["debug_final_answer"] Convenience, "the final agent judges its own result";
     row preparation::PARAPHRASES.row();
     unsupported ["docker"] Restricts,
         "write `command_line_execution_mode: docker` in each `backend`";
