@@ -247,7 +247,7 @@ fn every_record_is_where_users_look_for_it() {
 fn no_secret_is_in_any_record() {
     let (dir, _) = write_records();
     let files = files_below(dir.path());
-    assert!(files.len() > 10);
+    assert!(files.len() > 6);
     let mut redacted = 0;
     for file in files {
         let content = read(&file);
@@ -256,7 +256,7 @@ fn no_secret_is_in_any_record() {
         }
         redacted += content.matches("[redacted]").count();
     }
-    assert!(redacted >= 12, "{redacted}");
+    assert!(redacted >= 8, "{redacted}");
 }
 
 #[test]
