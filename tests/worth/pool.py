@@ -7,7 +7,7 @@ the candidates of the tasks are as many as possible at any time.
 import json
 import time
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tasks import Task
@@ -40,17 +40,15 @@ def collect(tasks: list[Task], path: Path, endpoint: str, model: str, attempts: 
         if (task.number, attempt) not in known
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    done = 0
+    left = len(missing)
     with ThreadPoolExecutor(parallel) as threads, path.open("a") as pool:
-        for start in range(0, len(missing), parallel):
-            if time.time() > until:
-                break
-            batch = missing[start : start + parallel]
-            for row in threads.map(lambda pair: ask(endpoint, model, pair[1], pair[0]), batch):
+        ask_in_time = lambda pair: ask(endpoint, model, pair[1], pair[0]) if time.time() < until else None
+        for candidate in as_completed([threads.submit(ask_in_time, pair) for pair in missing]):
+            if row := candidate.result():
                 pool.write(json.dumps(row) + "\n")
-            pool.flush()
-            done += len(batch)
-    return len(missing) - done
+                pool.flush()
+                left -= 1
+    return left
 
 
 def ask(endpoint: str, model: str, task: Task, attempt: int) -> dict:
