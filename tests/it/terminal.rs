@@ -127,6 +127,12 @@ fn find_mark(bytes: &[u8], mark: &[u8], from: usize) -> Option<usize> {
     found.map(|found| from + found)
 }
 
+/// Returns `text` without the places at which its lines were wrapped: these depend on the length of
+/// the project's path.
+pub(crate) fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 impl Terminal {
     /// Runs the command line of `project` on a terminal of this many columns.
     pub(crate) fn open(project: Project, columns: u16) -> Self {
@@ -306,11 +312,9 @@ impl Terminal {
         );
     }
 
-    /// Waits until `text` was written. If it is one line, it may have been wrapped: where depends
-    /// on the length of the project's path.
+    /// Waits until `text` was written. If it is one line, it may have been wrapped.
     #[track_caller]
     pub(crate) fn wait_for_output(&self, text: &str) {
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let named = || {
             let root = self.project.path("");
             self.all_output()

@@ -23,7 +23,7 @@ use crate::project::{FinishedCommand, Project, binary};
 use crate::repetition::repetitions;
 use crate::runs::{WRITE_HERE, build_replies};
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, words};
 
 /// Number of processes that are killed, unless `MASSGEN_TEST_KILLS` sets another one.
 const KILLS: u32 = 10;
@@ -649,8 +649,8 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     let project = two_changes_project(&lines);
     let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
     assert_eq!(status, 0, "{shown}");
-    assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
-    assert!(shown.contains("apply the rest: massgen apply"), "{shown}");
+    assert!(words(&shown).contains("long.txt: 1 of 2 hunks"), "{shown}");
+    assert!(words(&shown).contains("apply the rest: massgen apply"), "{shown}");
     let partly = lines.replace("\n28\n", "\nlast\n");
     let whole = partly.replace("\n2\n", "\ntwo\n");
     let file = project.path("long.txt");

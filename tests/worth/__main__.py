@@ -31,19 +31,19 @@ def main() -> None:
         missing = collect(tasks, path, arguments.endpoint, arguments.model, arguments.attempts, arguments.parallel, until)
         print(f"{arguments.model}: {missing} candidates are missing")
     pools, curves = {}, []
-    # Smaller files are those of smaller models only by chance: the order is that of the names.
+    # The names of models of one family begin alike and differ in their size.
     for path in sorted(arguments.results.glob("*.jsonl")):
         rows = read_pool(path)
         by_task = {task.number: [row for row in rows if row["task"] == task.number] for task in tasks}
         by_task = {number: rows for number, rows in by_task.items() if rows}
         verdicts = read_verdicts(arguments.massgen, tasks, by_task, path.with_suffix(".verdicts.json"))
         count = check_runs(arguments.massgen, tasks, by_task, verdicts, ATTEMPTS)
-        print(f"{path.stem}: {count} runs delivered what the table counts")
+        print(f"{path.stem}: {count} runs of massgen delivered what the table counts")
         pools[path.stem] = {
             number: [Candidate(*verdicts[number][row["attempt"]], row["input_tokens"], row["output_tokens"]) for row in rows]
             for number, rows in by_task.items()
         }
-        points = curve([pool for pool in pools[path.stem].values() if len(pool) >= ATTEMPTS])
+        points = curve(list(pools[path.stem].values()))
         curves += [f"| {path.stem} | {count} | {100 * solved:.0f} % | {100 * best:.0f} % | {written:.0f} |" for count, solved, best, written in points]
     head = "| model | candidates | solved with the examples as checks | by a perfect choice | tokens written |\n|---|---|---|---|---|"
     write_between(arguments.document, table(pools) + "\n\n" + "\n".join([head, *curves]))

@@ -128,15 +128,24 @@ HEAD = (
 
 
 def table(pools: dict[str, dict[int, list[Candidate]]]) -> str:
-    """Returns the table of these pools: for each model, its candidates by task; small models first."""
+    """Returns the table of these pools: for each model, its candidates by task; small models first.
+
+    A row is left out until every task has the candidates that it needs.
+    """
     lines = [HEAD]
-    strategies = [("one attempt", one_attempt), ("first-pass, at most 4", first_pass), ("best-of 4", best_of), ("a perfect choice of 4", perfect_choice)]
+    strategies = [
+        ("one attempt", one_attempt, 1),
+        ("first-pass, at most 4", first_pass, ATTEMPTS),
+        ("best-of 4", best_of, ATTEMPTS),
+        ("a perfect choice of 4", perfect_choice, ATTEMPTS),
+    ]
     for model, by_task in pools.items():
-        by_task = {task: pool for task, pool in by_task.items() if len(pool) >= ATTEMPTS}
-        base = [one_attempt(pool) for pool in by_task.values()]
-        for name, strategy in strategies:
-            outcomes = base if strategy is one_attempt else [strategy(pool) for pool in by_task.values()]
-            lines.append(row(name, model, outcomes, base))
+        tasks = list(by_task.values())
+        for name, strategy, least in strategies:
+            if tasks and min(map(len, tasks)) >= least:
+                base = [one_attempt(pool) for pool in tasks]
+                outcomes = base if strategy is one_attempt else [strategy(pool) for pool in tasks]
+                lines.append(row(name, model, outcomes, base))
     models = list(pools)
     for small, large in zip(models, models[1:]):
         both = sorted(pools[small].keys() & pools[large].keys())

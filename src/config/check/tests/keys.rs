@@ -145,6 +145,10 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
                     format!("{}checks: [{{command: make, {line}}}]\n", with_backend("")),
                     format!("{}checks: [make]\n", with_backend("")),
                 ),
+                "judge" => (
+                    format!("{}judge: {{command: make, {line}}}\n", with_backend("")),
+                    format!("{}judge: {{command: make}}\n", with_backend("")),
+                ),
                 "workflow" => (
                     format!(
                         "{}workflow: {{type: pipeline, stages: [planner], {line}}}\n",
