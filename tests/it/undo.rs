@@ -650,7 +650,10 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
     assert_eq!(status, 0, "{shown}");
     assert!(words(&shown).contains("long.txt: 1 of 2 hunks"), "{shown}");
-    assert!(words(&shown).contains("apply the rest: massgen apply"), "{shown}");
+    assert!(
+        words(&shown).contains("apply the rest: massgen apply"),
+        "{shown}"
+    );
     let partly = lines.replace("\n28\n", "\nlast\n");
     let whole = partly.replace("\n2\n", "\ntwo\n");
     let file = project.path("long.txt");
