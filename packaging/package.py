@@ -21,7 +21,6 @@ import sys
 import tarfile
 import tempfile
 import time
-import tomllib
 import uuid
 import zipfile
 
@@ -120,8 +119,9 @@ class Dependencies:
                     waiting.append(dependency["pkg"])
         packages = [package for package in metadata["packages"] if package["id"] in found]
         self.crates = sorted(packages, key=lambda package: (package["name"], package["version"]))
-        lock = tomllib.loads((REPOSITORY / "Cargo.lock").read_text())["package"]
-        self.checksums = {(entry["name"], entry["version"]): entry.get("checksum") for entry in lock}
+        locked = r'name = "(.*)"\nversion = "(.*)"\nsource = .*\nchecksum = "(.*)"'
+        lock = (REPOSITORY / "Cargo.lock").read_text()
+        self.checksums = {(name, number): checksum for name, number, checksum in re.findall(locked, lock)}
         sources = sorted((REPOSITORY / "src/cli/web/page/vendor").glob("*/SOURCE"))
         self.libraries = [(path.parent, dict(line.split(": ", 1) for line in path.read_text().splitlines())) for path in sources]
 
