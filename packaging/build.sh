@@ -15,6 +15,8 @@ if [ ! -x "$tools/bin/cargo-zigbuild" ]; then
   "$tools/bin/pip" install --quiet --require-hashes --requirement packaging/zig.txt
 fi
 tools=$(realpath "$tools")
+# Packages name all dependencies, and are made offline.
+cargo fetch --locked --target "$target" >&2
 PATH="$tools/bin:$PATH" CARGO_ZIGBUILD_PYTHON_PATH="$tools/bin/python3" \
   cargo zigbuild --release --locked --target "$target.$oldest" >&2
 

@@ -243,6 +243,7 @@ need cc build-essential
 need /usr/bin/python3 python3
 need go golang-go
 need git git
+need dpkg dpkg
 need npm npm
 need chromium chromium
 need zsh zsh
@@ -282,6 +283,7 @@ count "tests" tests
 documented=0
 wait "$documenting" || documented=$?
 count "documentation" report_documentation
+count "packages" bash tests/packages.sh "${CARGO_TARGET_DIR:-target}/debug/massgen"
 # The same rules as in tests/it/encodings.rs, for longer and led by coverage. This builds everything
 # once more.
 if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
