@@ -7,6 +7,7 @@ that of the commit. Needs `readelf`, and `cargo` with the sources of all depende
 """
 
 import base64
+import concurrent.futures
 import gzip
 import hashlib
 import io
@@ -331,7 +332,9 @@ def package(binary, version, out):
     dependencies = Dependencies(program.target)
     licenses = dependencies.licenses()
     makers = (tarball, wheel, npm_package, debian_package)
-    artefacts = dict(make(program, version, licenses, epoch) for make in makers)
+    # Compression takes most of the time, and runs in threads.
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        artefacts = dict(pool.map(lambda make: make(program, version, licenses, epoch), makers))
     artefacts[f"massgen-{version}-{program.target}.cdx.json"] = dependencies.bill_of_materials(version, epoch)
     artefacts["Dockerfile"] = (PACKAGING / "Dockerfile").read_bytes()
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(artefacts.items()))
