@@ -46,7 +46,7 @@ const KERNEL_SWITCHES: &[KernelSwitch] = &[
         path: "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         forbidding_value: "1",
         cause: "kernel.apparmor_restrict_unprivileged_userns=1",
-        remedy: "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        remedy: "install massgen's `.deb`, which has an AppArmor profile, or sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     },
     KernelSwitch {
         path: "/proc/sys/user/max_user_namespaces",
