@@ -8,7 +8,7 @@ from pathlib import Path
 
 from live import check_runs
 from pool import collect, read_pool
-from table import ATTEMPTS, BEGIN, END, Candidate, curve, table
+from table import BEGIN, END, Candidate, attempts, curve, table
 from tasks import read_tasks
 from verdicts import judge
 
@@ -37,7 +37,7 @@ def main() -> None:
         by_task = {task.number: [row for row in rows if row["task"] == task.number] for task in tasks}
         by_task = {number: rows for number, rows in by_task.items() if rows}
         verdicts = read_verdicts(arguments.massgen, tasks, by_task, path.with_suffix(".verdicts.json"))
-        count = check_runs(arguments.massgen, tasks, by_task, verdicts, ATTEMPTS)
+        count = check_runs(arguments.massgen, tasks, by_task, verdicts, attempts(by_task.values()))
         print(f"{path.stem}: {count} runs of massgen delivered what the table counts")
         pools[path.stem] = {
             number: [Candidate(*verdicts[number][row["attempt"]], row["input_tokens"], row["output_tokens"]) for row in rows]

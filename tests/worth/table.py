@@ -1,10 +1,10 @@
-"""Counts what a pool of candidates shows of each strategy, over all choices of four of them."""
+"""Counts what a pool of candidates shows of each strategy, over all choices of at most four of them."""
 
 import random
 from dataclasses import dataclass
 from math import comb
 
-ATTEMPTS = 4
+ATTEMPTS_MAX = 4
 SAMPLES = 2_000
 BEGIN, END = "<!-- table: tests/worth.sh -->", "<!-- end of the table -->"
 
@@ -34,25 +34,25 @@ def one_attempt(pool: list[Candidate]) -> Outcome:
     return Outcome(mean(c.solves for c in pool), 1, *tokens(pool, 1))
 
 
-def perfect_choice(pool: list[Candidate]) -> Outcome:
-    """Of four candidates a good one is always found: no strategy can do better."""
+def perfect_choice(pool: list[Candidate], count: int) -> Outcome:
+    """Of so many candidates a good one is always found: no strategy can do better."""
     bad = sum(not c.solves for c in pool)
-    none_good = comb(bad, ATTEMPTS) / comb(len(pool), ATTEMPTS)
-    return Outcome(1 - none_good, ATTEMPTS, *tokens(pool, ATTEMPTS))
+    none_good = comb(bad, count) / comb(len(pool), count)
+    return Outcome(1 - none_good, count, *tokens(pool, count))
 
 
-def best_of(pool: list[Candidate]) -> Outcome:
-    """Four candidates are made; any that passes the examples is taken, and nothing if none does."""
-    return Outcome(first_pass(pool).solved, ATTEMPTS, *tokens(pool, ATTEMPTS))
+def best_of(pool: list[Candidate], count: int) -> Outcome:
+    """So many candidates are made; any that passes the examples is taken, nothing if none does."""
+    return Outcome(first_pass(pool, count).solved, count, *tokens(pool, count))
 
 
-def first_pass(pool: list[Candidate]) -> Outcome:
-    """One candidate after another is made, at most four, until one passes the examples."""
+def first_pass(pool: list[Candidate], count: int) -> Outcome:
+    """One candidate after another is made, at most so many, until one passes the examples."""
     passing = [c for c in pool if c.passes]
     failing = len(pool) - len(passing)
-    none = [comb(failing, k) / comb(len(pool), k) for k in range(ATTEMPTS + 1)]
-    solved = (1 - none[ATTEMPTS]) * mean(c.solves for c in passing)
-    asked = sum(none[:ATTEMPTS])
+    none = [comb(failing, k) / comb(len(pool), k) for k in range(count + 1)]
+    solved = (1 - none[count]) * mean(c.solves for c in passing)
+    asked = sum(none[:count])
     return Outcome(solved, asked, *tokens(pool, asked))
 
 
@@ -108,6 +108,11 @@ def curve(pools: list[list[Candidate]]) -> list[tuple[int, float, float, float]]
     return points
 
 
+def attempts(pools) -> int:
+    """Returns how many candidates every task has, at most four."""
+    return min([ATTEMPTS_MAX, *map(len, pools)])
+
+
 def row(name: str, model: str, outcomes: list[Outcome], base: list[Outcome]) -> str:
     """Returns a row of the table."""
     solved = [outcome.solved for outcome in outcomes]
@@ -128,24 +133,19 @@ HEAD = (
 
 
 def table(pools: dict[str, dict[int, list[Candidate]]]) -> str:
-    """Returns the table of these pools: for each model, its candidates by task; small models first.
-
-    A row is left out until every task has the candidates that it needs.
-    """
+    """Returns the table of these pools: for each model, its candidates by task; small models first."""
     lines = [HEAD]
     strategies = [
-        ("one attempt", one_attempt, 1),
-        ("first-pass, at most 4", first_pass, ATTEMPTS),
-        ("best-of 4", best_of, ATTEMPTS),
-        ("a perfect choice of 4", perfect_choice, ATTEMPTS),
+        ("first-pass, at most {}", first_pass),
+        ("best-of {}", best_of),
+        ("a perfect choice of {}", perfect_choice),
     ]
     for model, by_task in pools.items():
-        tasks = list(by_task.values())
-        for name, strategy, least in strategies:
-            if tasks and min(map(len, tasks)) >= least:
-                base = [one_attempt(pool) for pool in tasks]
-                outcomes = base if strategy is one_attempt else [strategy(pool) for pool in tasks]
-                lines.append(row(name, model, outcomes, base))
+        tasks, count = list(by_task.values()), attempts(by_task.values())
+        base = [one_attempt(pool) for pool in tasks]
+        lines.append(row("one attempt", model, base, base))
+        for name, strategy in strategies if count > 1 else []:
+            lines.append(row(name.format(count), model, [strategy(pool, count) for pool in tasks], base))
     models = list(pools)
     for small, large in zip(models, models[1:]):
         both = sorted(pools[small].keys() & pools[large].keys())
