@@ -450,7 +450,9 @@ fn a_run_takes_a_limited_number_of_messages() {
         steered.event_fields("user_message", &["text"]).len(),
         MESSAGES_MAX
     );
-    let warnings = steered.warnings();
+    let mut warnings = steered.warnings();
+    // On a machine under load, the agent may reply before the last ones are shown to it.
+    warnings.retain(|warning| !warning.starts_with("no agent has read your message"));
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].contains("too many messages"), "{warnings:#?}");
 }
