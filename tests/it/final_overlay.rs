@@ -476,10 +476,8 @@ fn symlinks_created_on_the_overlay_are_followed_there() {
     symlink("same.txt", project.path("src/turned")).unwrap();
     let finished = project.run();
     let stderr = finished.stderr();
-    assert!(
-        stderr.contains("does not lead into your directories"),
-        "{stderr}"
-    );
+    // The line ends there with a longer path.
+    assert!(stderr.contains("does not lead into your"), "{stderr}");
     let _delivered = finished
         .has_file("src/link/a.txt", "through\n")
         .has_file("src/turned/b.txt", "here\n");
