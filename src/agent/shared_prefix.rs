@@ -1,7 +1,6 @@
 //! Lets agents whose first requests begin with the same text wait until the first of them is being
 //! answered: a vendor has that text in its cache only then, and reads it once.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch::{self, Receiver, Sender};
@@ -67,16 +66,9 @@ pub fn group_by_prefix<'s>(sessions: impl Iterator<Item = &'s mut ModelSession>)
 }
 
 fn has_same_prefix(one: &ModelSession, other: &ModelSession) -> bool {
-    let model = |session: &'_ ModelSession| {
-        let model = session.models.first();
-        model.map(|model| Arc::clone(&model.name))
-    };
-    let tools = |session: &ModelSession| -> Vec<String> {
-        session
-            .tools
-            .iter()
-            .map(|tool| tool.name.to_string())
-            .collect()
-    };
-    model(one) == model(other) && one.system == other.system && tools(one) == tools(other)
+    let [models, other_models] =
+        [one, other].map(|session| session.models.first().map(|model| &model.name));
+    let [tools, other_tools] =
+        [one, other].map(|session| session.tools.iter().map(|tool| &tool.name));
+    models == other_models && one.system == other.system && tools.eq(other_tools)
 }

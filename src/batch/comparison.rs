@@ -24,7 +24,7 @@ const NORMAL_QUANTILE: f64 = 1.96;
 /// Fewer tasks in common than these tell nothing.
 const TASKS_MIN: usize = 10;
 /// The least gain of a perfect choice of which a selection can have a part.
-const GAIN_MIN: f64 = 0.05;
+pub const GAIN_MIN: f64 = 0.05;
 /// The largest number of candidates of the curve.
 const CURVE_MAX: usize = 8;
 
@@ -157,6 +157,15 @@ impl ComparedCell {
         judged.unwrap_or(self.is_success)
     }
 
+    /// Returns 1 for a solved task, and 0 for another.
+    fn solved(&self) -> f64 {
+        f64::from(u8::from(self.is_solved()))
+    }
+
+    fn dollars(&self) -> f64 {
+        float(self.cost.picodollars()) / PICODOLLARS_PER_DOLLAR
+    }
+
     /// Returns the candidates of which it is known whether they are good.
     fn known(&self) -> impl Iterator<Item = (&RunCandidate, f64)> {
         let candidates = self.worth.candidates.iter();
@@ -226,16 +235,12 @@ impl ComparedBatch {
     /// Returns what the batch shows of its team.
     pub fn figures(&self) -> BatchFigures {
         let cells = &self.cells;
-        let solved = |cell: &ComparedCell| f64::from(u8::from(cell.is_solved()));
-        let dollars = |cell: &ComparedCell| float(cell.cost.picodollars()) / PICODOLLARS_PER_DOLLAR;
         let minutes = |cell: &ComparedCell| float(cell.duration_ms) / 60_000.0;
         let tokens = |cell: &ComparedCell| float(cell.tokens);
         let per_success = |amount: &dyn Fn(&ComparedCell) -> f64| {
             bootstrap(cells, |sample| {
-                ratio(
-                    sample.iter().map(|cell| amount(cell)).sum(),
-                    sum(sample, solved),
-                )
+                let solved = sample.iter().map(|cell| cell.solved()).sum();
+                ratio(sample.iter().map(|cell| amount(cell)).sum(), solved)
             })
         };
         let share_of_tokens = |part: &dyn Fn(&CandidateReport) -> u64| {
@@ -259,15 +264,17 @@ impl ComparedBatch {
             team: self.team.clone(),
             tasks: cells.len(),
             unjudged: self.unjudged.clone(),
-            selected: estimate_mean(cells, |cell| Some(solved(cell))),
+            selected: estimate_mean(cells, |cell| Some(cell.solved())),
             pass_at_1: pass_at_1.collect(),
             best: estimate_mean(cells, ComparedCell::best),
             votes_alone: estimate_mean(cells, ComparedCell::votes_alone),
             checks_alone: estimate_mean(cells, ComparedCell::checks_alone),
             selection_efficiency: bootstrap(cells, selection_efficiency),
-            cost_usd: with_cost(estimate_mean(cells, |cell| Some(dollars(cell)))),
+            cost_usd: with_cost(bootstrap(cells, |sample| {
+                mean(sample.iter().map(|cell| cell.dollars()))
+            })),
             cost_is_complete: cells.iter().all(|cell| cell.cost_is_complete),
-            cost_usd_of_success: with_cost(per_success(&dollars)),
+            cost_usd_of_success: with_cost(per_success(&ComparedCell::dollars)),
             tokens_of_success: per_success(&tokens),
             minutes_of_success: per_success(&minutes),
             selection_share: share_of_tokens(&|worth| worth.selection.usage.total_tokens()),
@@ -293,8 +300,6 @@ impl ComparedBatch {
                 .filter(|(one, other)| one.is_solved() == first && other.is_solved() != first);
             differing.map(|(one, _)| one.id.clone()).collect::<Vec<_>>()
         };
-        let solved = |cell: &ComparedCell| f64::from(u8::from(cell.is_solved()));
-        let dollars = |cell: &ComparedCell| float(cell.cost.picodollars()) / PICODOLLARS_PER_DOLLAR;
         let difference_of = |amount: &dyn Fn(&ComparedCell) -> f64| {
             bootstrap(&pairs, |sample| {
                 mean(
@@ -306,13 +311,13 @@ impl ComparedBatch {
         };
         let has_cost = pairs
             .iter()
-            .any(|(one, other)| dollars(one) + dollars(other) > 0.0);
+            .any(|(one, other)| one.cost > Money::ZERO || other.cost > Money::ZERO);
         let mut difference = BatchDifference {
             first: self.team.clone(),
             second: second.team.clone(),
             tasks: pairs.len(),
-            solved: difference_of(&solved),
-            cost_usd: difference_of(&dollars).filter(|_| has_cost),
+            solved: difference_of(&ComparedCell::solved),
+            cost_usd: difference_of(&ComparedCell::dollars).filter(|_| has_cost),
             only_first: only(true),
             only_second: only(false),
             sentences: Vec::new(),
@@ -372,7 +377,7 @@ impl BatchDifference {
 /// Returns (selected − pass@1) / (best − pass@1) of the cells whose candidates are known.
 fn selection_efficiency(cells: &[&ComparedCell]) -> Option<f64> {
     let known = || cells.iter().filter(|cell| cell.best().is_some());
-    let solved = mean(known().map(|cell| f64::from(u8::from(cell.is_solved()))))?;
+    let solved = mean(known().map(|cell| cell.solved()))?;
     let one = mean(known().filter_map(|cell| cell.goodness(|_| true)))?;
     let best = mean(known().filter_map(|cell| cell.best()))?;
     (best - one >= GAIN_MIN).then(|| (solved - one) / (best - one))
@@ -460,10 +465,6 @@ fn bootstrap<T>(items: &[T], figure: impl Fn(&[&T]) -> Option<f64>) -> Option<Es
         low: figures.get(tail).copied().unwrap_or(value),
         high: figures.iter().nth_back(tail).copied().unwrap_or(value),
     })
-}
-
-fn sum(cells: &[&ComparedCell], value: impl Fn(&ComparedCell) -> f64) -> f64 {
-    cells.iter().map(|cell| value(cell)).sum()
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

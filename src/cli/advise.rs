@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::batch::comparison::{BatchFigures, ComparedBatch, ComparedCell};
+use crate::batch::comparison::{BatchFigures, ComparedBatch, ComparedCell, GAIN_MIN};
 use crate::batch::task::CellId;
 use crate::check_results::ChecksOutcome;
 use crate::cli::args::RunArguments;
@@ -29,8 +29,6 @@ use crate::world::store::runs::{self, RunDir, RunStatus};
 const RUNS_MAX: usize = 200;
 /// The number of runs from which a team is judged.
 const JUDGED_RUNS_MIN: usize = 5;
-/// The gain of a perfect choice below which several answers are said to gain nothing.
-const GAIN_MIN: f64 = 0.05;
 
 /// Runs `massgen advise`.
 pub(crate) fn run(host: &Host, json: bool, output: &mut CliOutput<'_>) -> Result<ExitStatus> {

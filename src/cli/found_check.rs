@@ -42,15 +42,14 @@ pub(crate) fn add_found_check(
             .with_hint(format!("name one: --check \"{example}\""))
             .with_hint("to let a review alone decide, set `copies` and `strategy` in a config"));
     }
-    // Before the question: what is typed until then is discarded.
-    let mut lines = TerminalLines::new(stop.clone());
-    output.ask(&match found {
+    let question = match found {
         Some(command) => {
             format!("check answers with `{command}`? [Y]es (default) / [N]o / another command:")
         }
         None => "command that an answer must pass (default: none):".to_owned(),
-    });
-    let line = lines.next().ok_or_else(interrupted_before_run)?;
+    };
+    let line = TerminalLines::ask_once(stop, &question, output);
+    let line = line.ok_or_else(interrupted_before_run)?;
     let command = match (line.trim(), found) {
         ("" | "y" | "Y" | "yes", Some(command)) => command,
         ("" | "n" | "N" | "no", _) => return Ok(()),

@@ -53,10 +53,8 @@ pub(crate) fn settle_missing_keys(
         for (agent, error) in &failures {
             output.note(&format!("{agent}: {error}"));
         }
-        // Before the question: what is typed until then is discarded.
-        let mut lines = TerminalLines::new(stop.clone());
-        output.ask(&format!("Run with {others}? [Y/n]"));
-        let answer = lines.next();
+        let question = format!("Run with {others}? [Y/n]");
+        let answer = TerminalLines::ask_once(stop, &question, output);
         let answer = answer.ok_or_else(interrupted_before_run)?;
         if !matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes") {
             return Ok(());

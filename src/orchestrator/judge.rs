@@ -17,6 +17,7 @@ use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::AgentTeam;
 use crate::permissions::grant::{Permission, Phase};
 use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::io::run_blocking;
 use crate::world::store::event_log;
 
 impl PreparedTurn {
@@ -40,10 +41,10 @@ impl PreparedTurn {
         let settled = Vec::new();
         let delivery =
             presenter.map(|presenter| (presenter, None, CheckTarget::Delivery { settled }));
-        let leak = config
-            .canary
-            .as_deref()
-            .and_then(|canary| self.leak(canary));
+        let leak = match &config.canary {
+            Some(canary) => self.leak(canary.clone()).await,
+            None => None,
+        };
         for (agent, label, target) in answers.chain(delivery) {
             if let Some(reason) = leak.clone() {
                 let verdict = CheckVerdict::NotRun { reason };
@@ -68,8 +69,9 @@ impl PreparedTurn {
     }
 
     /// Returns why the files of the judge with this canary may have been seen, if they may.
-    fn leak(&self, canary: &str) -> Option<String> {
-        match event_log::contains(&self.event_log, canary) {
+    async fn leak(&self, canary: String) -> Option<String> {
+        let log = self.event_log.clone();
+        match run_blocking(move || event_log::contains(&log, &canary)).await {
             Ok(false) => None,
             Ok(true) => Some("the canary of its files is in the log of the run".to_owned()),
             Err(error) => Some(format!("the log of the run cannot be searched: {error:#}")),

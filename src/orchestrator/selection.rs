@@ -66,18 +66,16 @@ impl PreparedTurn {
                 .get(&label.agent)
                 .is_some_and(|answer| answer.label == *label)
         };
-        let recorded = selection.recorded.filter(is_given);
-        let selected_answer = match &recorded {
-            Some(_) => recorded,
-            None if self.config.orchestrator.strategy.is_independent() => {
+        let selected_answer = if let Some(recorded) = selection.recorded.filter(is_given) {
+            Some(recorded)
+        } else {
+            let selected = if self.config.orchestrator.strategy.is_independent() {
                 self.select_independent(coordination, tally.winner, selection.comparisons, deadline)
                     .await
-            }
-            None => Some((tally.winner, tally.reason)),
-        };
-        let selected_answer = match recorded {
-            Some(_) => selected_answer,
-            None => self.let_user_pick(coordination, selected_answer).await,
+            } else {
+                Some((tally.winner, tally.reason))
+            };
+            self.let_user_pick(coordination, selected).await
         };
         let Some((label, reason)) = selected_answer else {
             return Ok(None);

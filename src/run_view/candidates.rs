@@ -11,6 +11,7 @@ use crate::check_results::{CheckResult, CheckVerdict, ChecksOutcome};
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::id::{AgentId, AnswerLabel};
 use crate::run_view::RunView;
+use crate::run_view::agent::AgentView;
 use crate::run_view::ballot::VotesForAgent;
 use crate::spending::money::Money;
 use crate::spending::totals::{RequestTotals, SpendingPhase};
@@ -133,7 +134,8 @@ impl RunView {
             let mut votes = winner.into_iter().flat_map(|winner| &winner.votes);
             votes.find(|votes| votes.agent == *agent)
         };
-        let candidate = |agent: &AgentId| {
+        let candidate = |view: &AgentView| {
+            let agent = &view.id;
             let answer = ballot
                 .current_answers()
                 .find(|answer| answer.agent == *agent)?;
@@ -141,7 +143,7 @@ impl RunView {
             Some(RunCandidate {
                 agent: agent.clone(),
                 label: answer.label,
-                model: self.agent(agent).and_then(|agent| agent.model.clone()),
+                model: view.model.clone(),
                 checks: ChecksOutcome::of(checks),
                 votes: votes(agent).map_or(0, |votes: &VotesForAgent| votes.count),
                 judged: facts.verdicts.get(&Some(answer.label)).copied(),
@@ -149,8 +151,7 @@ impl RunView {
                 used: facts.answers.get(agent).copied().unwrap_or_default(),
             })
         };
-        let agents = self.agents().iter();
-        agents.filter_map(|agent| candidate(&agent.id)).collect()
+        self.agents().iter().filter_map(candidate).collect()
     }
 }
 

@@ -77,9 +77,11 @@ fn read_batch(batch: &BatchDir) -> Result<ComparedBatch> {
             tokens: tokens("input_tokens").saturating_add(tokens("output_tokens")),
         });
     }
-    let config = record.configs.first();
-    let team = config.map_or_else(String::new, |config| config.name.clone());
-    Ok(ComparedBatch::new(batch.name(), team, cells))
+    Ok(ComparedBatch::new(
+        batch.name(),
+        record.team().to_owned(),
+        cells,
+    ))
 }
 
 /// Adds the name of its batch to each team of a name that another one has too.

@@ -47,6 +47,18 @@ impl TerminalLines {
         }
     }
 
+    /// Asks one question, which only what is typed after it answers. Returns the line, or `None` as
+    /// [`TerminalLines::next`] does.
+    pub(crate) fn ask_once(
+        stop: &CancellationToken,
+        question: &str,
+        output: &mut CliOutput<'_>,
+    ) -> Option<String> {
+        let mut lines = Self::new(stop.clone());
+        output.ask(question);
+        lines.next()
+    }
+
     /// Returns the next line, or `None` at the end of the input or if the user wants to stop.
     /// Nothing is read before a line is available: what is typed after a stop is left for others.
     pub(crate) fn next(&mut self) -> Option<String> {

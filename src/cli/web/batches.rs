@@ -22,7 +22,7 @@ use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::server_state::WebServer;
 use crate::error::Result;
 use crate::world::store::batches::survey::BegunCell;
-use crate::world::store::batches::{self, BatchDir, BatchRecord};
+use crate::world::store::batches::{self, BatchDir};
 
 /// Maximum number of batches that are listed.
 const BATCHES_MAX: usize = 100;
@@ -72,7 +72,7 @@ fn list_batches(batches: &[BatchDir]) -> Result<Value> {
             rows.push(json!({
                 "id": batch.name(),
                 "tasks": record.tasks_name,
-                "team": team_name(&record),
+                "team": record.team(),
                 "began": record.began,
                 "cells": record.cells,
                 "finished": finished_cells,
@@ -81,12 +81,6 @@ fn list_batches(batches: &[BatchDir]) -> Result<Value> {
         }
     }
     Ok(json!({"batches": rows, "has_more": batches.len() > BATCHES_MAX}))
-}
-
-/// Returns the name of the config of the batch.
-fn team_name(record: &BatchRecord) -> &str {
-    let config = record.configs.first();
-    config.map_or("", |config| config.name.as_str())
 }
 
 /// Answers `GET /api/batches/{id}`: the state of a batch, its table by tag, and some of its cells.
@@ -158,7 +152,7 @@ fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
     Ok(json!({
         "id": batch.name(),
         "tasks": record.tasks_name,
-        "team": team_name(&record),
+        "team": record.team(),
         "began": record.began,
         "counts": report.counts,
         "money": report.money_json(),

@@ -87,6 +87,14 @@ pub struct BatchRecord {
     pub max_cost_usd: Option<Money>,
 }
 
+impl BatchRecord {
+    /// Returns the name of the config of the batch; empty if it has none.
+    pub fn team(&self) -> &str {
+        let config = self.configs.first();
+        config.map_or("", |config| config.name.as_str())
+    }
+}
+
 /// A config as it was when the batch began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FrozenConfig {
